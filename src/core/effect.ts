@@ -38,3 +38,27 @@ export type Effect =
   | "link"
   | "unlink"
   | "link_update";
+
+const LOW = 2;
+const MEDIUM = 3;
+
+/** How grave effects are, on the scale of OCSF. Those that are not here are informational. */
+export const EFFECT_SEVERITY: Readonly<Partial<Record<Effect, number>>> = {
+  mfa_disable: MEDIUM,
+  mfa_exclude: MEDIUM,
+  sudo_grant: MEDIUM,
+  privilege_raise: MEDIUM,
+  api_key_set: MEDIUM,
+  policy_weaken: MEDIUM,
+  lock: MEDIUM,
+  disable: LOW,
+  enable: LOW,
+  role_change: LOW,
+  password_never_expires: LOW,
+  email_change: LOW,
+  ssh_key_change: LOW,
+  member_add: LOW,
+  subgroup_add: LOW,
+  access_grant: LOW,
+  group_access_grant: LOW,
+};

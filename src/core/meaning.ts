@@ -162,6 +162,10 @@ export interface Link {
   readonly to?: Party | undefined;
 }
 
+/** The rules by which changes have effects; those for policies are settings, too. */
+export const JUDGES = ["account", "setting", "policy"] as const;
+export type Judge = (typeof JUDGES)[number];
+
 /** Actor, target, origin, outcome and effects of an event. Every leaf points into one parsed event. */
 export interface Meaning {
   readonly actor?: Party | undefined;
@@ -181,6 +185,8 @@ export interface Meaning {
   readonly changes?: Leaf<readonly unknown[]> | undefined;
   /** The most important first. */
   readonly effects: readonly Effect[];
+  /** Who judged `changes`, where the effects and privileges come from there. */
+  readonly judge?: Judge | undefined;
   /** The privileges that were granted or revoked: words of ours, or a role's name from the event. */
   readonly privileges: readonly (string | Carried)[];
   /** The event's own word for its severity. */

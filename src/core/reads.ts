@@ -61,5 +61,11 @@ export interface Reads {
     readonly ranks: ReadonlyMap<string, number>;
     /** The changes decide in events whose type contains one of these words. */
     readonly typeWords: readonly string[];
+    /**
+     * All effects with their severity: for each kind of judge those from the gravest to the least. Converters write the
+     * list of effects and that of privileges as they are. Beyond them, only the first effect counts, and each that is
+     * graver than all before it.
+     */
+    readonly severities: readonly ReadonlyMap<string, number>[];
   };
 }

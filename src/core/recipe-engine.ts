@@ -30,11 +30,12 @@ export type RecipePart =
   | { readonly kind: "insert" | "end" };
 
 /**
- * What a recipe is for: the last event's fingerprint, that without groups, or its groups in templates of a family.
- * Texts of one family have numbers below 64.
+ * What a recipe is for: the last event's fingerprint, that without groups, its groups in templates of a family, or a list
+ * for its changes, as one literal. Texts of one family have numbers below 64.
  */
 export type RecipeFor =
   | "event"
+  | { readonly list: number }
   | { readonly template: number }
   | { readonly addedTo: number; readonly number: number };
 
@@ -47,13 +48,17 @@ export const SPECIAL = {
   fetchedAt: 4,
 } as const;
 
+/** Specials from here on are lists of effects or privileges: texts that depend on the changes of an event. */
+export const FIRST_LIST = 8;
+
 /**
  * - a number: so many converted bytes are in `out`
+ * - no_list: the text of a list is not known for these changes
  * - unknown: there is no recipe for its fingerprint yet
  * - dropped: its fingerprint has no recipe and gets none
  * - not_canonical: JSON.stringify would write the event differently, or it is too large or too deep
  */
-export type Conversion = number | "unknown" | "dropped" | "not_canonical";
+export type Conversion = number | "unknown" | "dropped" | "not_canonical" | "no_list";
 
 /** Makes the fingerprint of an event and converts it by its recipe, in WebAssembly. */
 export interface RecipeEngine extends ManyConverter {
@@ -149,6 +154,7 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
 
   function choose(what: RecipeFor): void {
     if (what === "event") call.chooseFingerprint();
+    else if ("list" in what) call.chooseList(what.list);
     else if ("template" in what) call.chooseTemplate();
     else call.chooseAdded(what.addedTo);
   }
@@ -229,13 +235,20 @@ export function createRecipeEngine(reads: Reads): RecipeEngine {
 }
 
 function numberOf(what: RecipeFor): number {
-  if (what === "event") return 0;
+  if (what === "event" || "list" in what) return 0;
   return "template" in what ? what.template : what.number;
 }
 
+const REASONS: Readonly<Record<number, Exclude<Conversion, number>>> = {
+  0: "unknown",
+  [-1]: "not_canonical",
+  [-2]: "dropped",
+  [-3]: "no_list",
+};
+
 function conversionOf(length: number): Conversion {
   if (length > 0) return length;
-  return length === 0 ? "unknown" : length === -2 ? "dropped" : "not_canonical";
+  return REASONS[length] ?? "not_canonical";
 }
 
 /** A recipe in the heap, with its fingerprint. */

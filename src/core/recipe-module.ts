@@ -26,6 +26,7 @@ export interface RecipeExports {
   declareName(length: number, kind: number, on: number, off: number, other: number): void;
   declareRank(length: number, rank: number): void;
   declareTypeWord(length: number): void;
+  declareSeverity(effect: number, table: number, severity: number): void;
   convert(length: number, timestampMs: number): number;
   convertAgain(): number;
   readonly MANY_MAX: Place;
@@ -41,6 +42,7 @@ export interface RecipeExports {
   chooseFingerprint(): void;
   chooseTemplate(): void;
   chooseAdded(family: number): void;
+  chooseList(list: number): void;
   isKnown(): number;
   keyLow(): number;
   keyHigh(): number;
@@ -124,10 +126,13 @@ export function openRecipeModule(
   const memory = grow(call.HEAP.value + WASM_PAGE_BYTES);
   call.setSeed(...seedNumbers(seed));
   for (const path of reads.paths.keys()) declare(path);
-  const bitsOf = numberEffects();
+  const bitsOf = numberEffects(reads.changes);
   for (const [name, kind] of reads.changes.names) declareName(name, kind);
   for (const [word, rank] of reads.changes.ranks) call.declareRank(putText(word), rank);
   for (const word of reads.changes.typeWords) call.declareTypeWord(putText(word));
+  reads.changes.severities.forEach((table, number) => {
+    for (const [effect, severity] of table) call.declareSeverity(bitsOf([effect]), number, severity);
+  });
 
   function putText(value: string): number {
     return memory.bytes.write(value, text, "utf8");
@@ -162,16 +167,18 @@ export function openRecipeModule(
   return { call, grow };
 }
 
-/** A bit for each effect. */
-function numberEffects(): (effects: readonly string[]) => number {
-  const bits = new Map<string, number>();
-  return (effects) => {
-    let all = 0;
-    for (const effect of effects) {
-      if (!bits.has(effect)) bits.set(effect, bits.size);
-      if (bits.size > EFFECTS_MAX) throw new Error("There are more effects of changes than bits.");
-      all |= 1 << bits.get(effect)!;
-    }
-    return all;
-  };
+/** A bit for each effect that a name has, in the order of the severities; no bit for any other. */
+function numberEffects({ names, severities }: Reads["changes"]): (effects: readonly string[]) => number {
+  const used = new Set([...names.values()].flatMap(effectsOf));
+  const ordered = severities.flatMap((table) => [...table.keys()]).filter((effect) => used.has(effect));
+  if (ordered.length > EFFECTS_MAX) throw new Error("There are more effects of changes than bits.");
+  if (ordered.length < used.size) throw new Error("An effect of changes has no severity.");
+  return (effects) =>
+    effects.reduce((all, effect) => (used.has(effect) ? all | (1 << ordered.indexOf(effect)) : all), 0);
+}
+
+function effectsOf(kind: ChangeKind): readonly string[] {
+  if (typeof kind === "string") return [];
+  if ("always" in kind) return kind.always;
+  return "on" in kind ? [...kind.on, ...kind.off] : [...kind.higher, ...kind.lower, ...kind.other];
 }

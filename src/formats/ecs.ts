@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { JournalEvent } from "../core/event.ts";
-import { defineFormat, type FormatContext } from "../core/format.ts";
-import type { Described, Fields, Meaning, Party } from "../core/meaning.ts";
+import { defineFormat } from "../core/format.ts";
+import type { Describe, Described, Fields, Meaning, Party } from "../core/meaning.ts";
 import { timestampMsOf } from "../core/time.ts";
 import { people, places, related, things } from "./ecs/fields.ts";
 import { ECS_VERSION, type EcsRow, ecsRowOf } from "./ecs/schema-9.4.0.ts";
@@ -48,19 +48,20 @@ export const ecs = defineFormat<Options>({
   hasRecipes: true,
   options,
   create(chosen, context) {
-    const converter = (event: JournalEvent) => JSON.stringify(document(event, chosen, context));
+    const converter = (describe: Describe) => (event: JournalEvent) =>
+      JSON.stringify(document(event, chosen, describe));
     return {
       name: "ecs",
       mediaType: "application/json",
       variable: [`${chosen.namespace}.event`],
       // `event.original` is the event as text inside a text, which is no copy.
-      ...(chosen.original ? { encode: converter } : fast(converter, context)),
+      ...(chosen.original ? { encode: converter(context.describe) } : fast(converter, context)),
     };
   },
 });
 
-function document(source: JournalEvent, chosen: Options, context: FormatContext): Fields {
-  const described = context.describe(source);
+function document(source: JournalEvent, chosen: Options, describe: Describe): Fields {
+  const described = describe(source);
   const { meaning, service } = described;
   const row = ecsRowOf(source.eventType, service, meaning.effects);
   const parties = partiesOf(meaning);

@@ -1,7 +1,16 @@
 import { z } from "zod";
 import type { JournalEvent } from "../core/event.ts";
-import { defineFormat, type FormatContext } from "../core/format.ts";
-import { type Carried, type Described, type Fields, take, test, text, wordOf } from "../core/meaning.ts";
+import { defineFormat } from "../core/format.ts";
+import {
+  type Carried,
+  type Describe,
+  type Described,
+  type Fields,
+  take,
+  test,
+  text,
+  wordOf,
+} from "../core/meaning.ts";
 import { carry, leftover } from "./leftover.ts";
 import { withEffect } from "./ocsf/effect-rows.ts";
 import { type Filling, fills } from "./ocsf/fill.ts";
@@ -33,19 +42,20 @@ export const ocsf = defineFormat<z.output<typeof options>>({
   options,
   create({ schemaVersion, rawData }, context) {
     const schema = schemas.find((candidate) => candidate.version === schemaVersion) ?? ocsf180;
-    const converter = (event: JournalEvent) => encode(event, schema, rawData, context);
+    const converter = (describe: Describe) => (event: JournalEvent) =>
+      encode(event, schema, rawData, describe);
     return {
       name: "ocsf",
       mediaType: "application/json",
       variable: ["unmapped"],
       // `raw_data` is the event as text inside a text, which is no copy.
-      ...(rawData ? { encode: converter } : fast(converter, context)),
+      ...(rawData ? { encode: converter(context.describe) } : fast(converter, context)),
     };
   },
 });
 
-function encode(event: JournalEvent, schema: OcsfSchema, rawData: boolean, context: FormatContext): string {
-  const described = context.describe(event);
+function encode(event: JournalEvent, schema: OcsfSchema, rawData: boolean, describe: Describe): string {
+  const described = describe(event);
   const out: Fields = {};
   const filling = fill(out, event, described, schema);
   const meta = metadata(event, described, hostProfile(out, filling.class));

@@ -1,4 +1,4 @@
-import type { Effect } from "../core/effect.ts";
+import { EFFECT_SEVERITY } from "../core/effect.ts";
 import { type Meaning, wordOf } from "../core/meaning.ts";
 
 /*
@@ -20,7 +20,7 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 const LOW = 2;
 const MEDIUM = 3;
 
-/** Event types and effects that are not here are informational. */
+/** Event types that are not here are informational. */
 const BY_TYPE: ReadonlyMap<string, number> = table([
   [LOW, "admin_delete user_delete system_delete report_export authnpolicy_update cert_issued_manual"],
   [LOW, "os_major_rollback os_minor_rollback passwordmanager_item_reveal passwordvault_credential_reveal"],
@@ -30,33 +30,13 @@ const BY_TYPE: ReadonlyMap<string, number> = table([
   [MEDIUM, "passwordvault_websites_export"],
 ]);
 
-const BY_EFFECT: Readonly<Partial<Record<Effect, number>>> = {
-  mfa_disable: MEDIUM,
-  mfa_exclude: MEDIUM,
-  sudo_grant: MEDIUM,
-  privilege_raise: MEDIUM,
-  api_key_set: MEDIUM,
-  policy_weaken: MEDIUM,
-  lock: MEDIUM,
-  disable: LOW,
-  enable: LOW,
-  role_change: LOW,
-  password_never_expires: LOW,
-  email_change: LOW,
-  ssh_key_change: LOW,
-  member_add: LOW,
-  subgroup_add: LOW,
-  access_grant: LOW,
-  group_access_grant: LOW,
-};
-
 /** The event's own word, else the highest of its type, its effects and its outcome. */
 export function severityOf(eventType: string, meaning: Meaning): number {
   const own = ownSeverity(meaning);
   if (own !== undefined) return own;
   let highest = BY_TYPE.get(eventType) ?? 1;
   if (meaning.outcome.is === "failure") highest = Math.max(highest, LOW);
-  for (const effect of meaning.effects) highest = Math.max(highest, BY_EFFECT[effect] ?? 1);
+  for (const effect of meaning.effects) highest = Math.max(highest, EFFECT_SEVERITY[effect] ?? 1);
   return highest;
 }
 

@@ -3,15 +3,16 @@ import { expect, test } from "vitest";
 import { MANY_MAX } from "../../src/core/format.ts";
 import type { JournalPage } from "../../src/core/journal.ts";
 import { PROCESS_SEED } from "../../src/core/process-seed.ts";
-import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
 import { mutate, mutation } from "./mutations.ts";
 import {
   converters,
   fixtureTexts,
   LOGIN,
+  makers,
   manyLines,
   pageOfTexts,
+  recipesOf,
   withAllRecipes,
 } from "./recipes-support.ts";
 
@@ -56,10 +57,13 @@ test("organizations, identities and times are each event's own", () => {
 
 test("most events are converted together, and those that are new, odd or checked alone", () => {
   let converted = 0;
-  const recipes = withRecipes((event) => {
-    converted++;
-    return converters.ocsf(event);
-  }, reads);
+  const recipes = recipesOf((describe) => {
+    const encode = makers.ocsf(describe);
+    return (event) => {
+      converted++;
+      return encode(event);
+    };
+  });
   manyLines(recipes, pageOfTexts(logins(100)));
   // Two rare ones; one that teaches, with its two copies; three checks.
   expect(recipes.counts).toMatchObject({ slow: 3, learned: 1, wrong: 0 });
@@ -118,7 +122,7 @@ test("odd events among others are written as the converter does", () => {
 });
 
 test("what the page thread found about an event is used, if it was found for this thread's recipes", () => {
-  const recipes = withRecipes(converters.ocsf, reads);
+  const recipes = recipesOf(makers.ocsf);
   for (let round = 0; round < 3; round++) manyLines(recipes, pageOfTexts(logins(100)));
   const changed = (seed: string): JournalPage => {
     const page = pageOfTexts(logins(100));
@@ -183,7 +187,7 @@ test("more keys than are remembered, and ids as keys, change nothing", () => {
 });
 
 test("pages with broken UTF-8 or twins, and events that are too long or too many together, are encoded one by one", () => {
-  const recipes = withRecipes(converters.ocsf, reads);
+  const recipes = recipesOf(makers.ocsf);
   const page = pageOfTexts(logins(10));
   expect(recipes.encodeMany(page, 0, 10)).toBeDefined();
   page.inPlace!.bytes[page.inPlace!.bytes.indexOf("miguel")] = 0xc3;
@@ -198,10 +202,10 @@ test("pages with broken UTF-8 or twins, and events that are too long or too many
 });
 
 test("a converter that fails on an event leaves all of them to be encoded one by one", () => {
-  const recipes = withRecipes((event) => {
+  const recipes = recipesOf(() => (event) => {
     if (event.id === "id-7") throw new Error("no");
     return converters.ocsf(event);
-  }, reads);
+  });
   const failing = logins(10, (number) => (number === 7 ? { event_type: "never_seen" } : {}));
   expect(recipes.encodeMany(pageOfTexts(failing), 0, 10)).toBeUndefined();
   expect(recipes.encodeMany(pageOfTexts(logins(5)), 0, 5)).toBeDefined();
@@ -210,8 +214,8 @@ test("a converter that fails on an event leaves all of them to be encoded one by
 test("a recipe that differs from the converter is noticed among many events too", () => {
   let isOther = false;
   const mismatched: number[] = [];
-  const recipes = withRecipes(
-    (event) => (isOther ? `{"other":${JSON.stringify(event.id)}}` : converters.ocsf(event)),
+  const recipes = recipesOf(
+    () => (event) => (isOther ? `{"other":${JSON.stringify(event.id)}}` : converters.ocsf(event)),
     reads,
     ({ index }) => mismatched.push(index),
   );

@@ -8,31 +8,39 @@ import { preparePage } from "../../src/core/prepare-page.ts";
 import { createRecordEngine, recordEvents } from "../../src/core/record-engine.ts";
 import { ecs } from "../../src/formats/ecs.ts";
 import { ocsf } from "../../src/formats/ocsf.ts";
-import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
+import { type MakeEncode, withRecipes } from "../../src/formats/recipes/with-recipes.ts";
 import { storedPage } from "../../src/journal/stored-page.ts";
 import { describe } from "../../src/services/index.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
 import { FETCHED_AT_MS } from "./event.ts";
 
-export const converters = {
-  ocsf: converterOf((context) => ocsf.create({ schemaVersion: "1.8.0", rawData: false }, context)),
-  ecs: converterOf((context) => ecs.create({ namespace: "tidemark", original: false }, context)),
-  "ecs with a dataset": converterOf((context) =>
+export const makers = {
+  ocsf: makerOf((context) => ocsf.create({ schemaVersion: "1.8.0", rawData: false }, context)),
+  ecs: makerOf((context) => ecs.create({ namespace: "tidemark", original: false }, context)),
+  "ecs with a dataset": makerOf((context) =>
     ecs.create({ namespace: "jumpcloud", dataset: "jumpcloud.events", original: false }, context),
   ),
 };
 
+export const converters = { ocsf: makers.ocsf(describe), ecs: makers.ecs(describe) };
+
 /** Without `reads` a format is the converter itself. */
-function converterOf(create: (context: FormatContext) => { encode(event: JournalEvent): unknown }) {
-  const format = create({ describe });
-  return (event: JournalEvent) => String(format.encode(event));
+function makerOf(create: (context: FormatContext) => { encode(event: JournalEvent): unknown }): MakeEncode {
+  return (describe) => {
+    const format = create({ describe });
+    return (event) => String(format.encode(event));
+  };
+}
+
+export function recipesOf(make: MakeEncode, own = reads, onMismatch?: FormatContext["onMismatch"]) {
+  return withRecipes(make, describe, own, onMismatch);
 }
 
 export function withAllRecipes() {
-  return Object.entries(converters).map(([name, converter]) => ({
+  return Object.entries(makers).map(([name, make]) => ({
     name,
-    converter,
-    recipes: withRecipes(converter, reads),
+    converter: make(describe),
+    recipes: recipesOf(make),
   }));
 }
 

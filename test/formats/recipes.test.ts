@@ -2,11 +2,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JournalEvent } from "../../src/core/event.ts";
 import { createRecipeEngine } from "../../src/core/recipe-engine.ts";
-import { withRecipes } from "../../src/formats/recipes/with-recipes.ts";
 import { reads } from "../../src/services/read/read-paths.ts";
 import { journalEvent } from "./event.ts";
 import { mutate, mutation } from "./mutations.ts";
-import { converters, fixtureTexts, LOGIN, withAllRecipes } from "./recipes-support.ts";
+import { converters, fixtureTexts, LOGIN, makers, recipesOf, withAllRecipes } from "./recipes-support.ts";
 
 test("recipes write every fixture as the converter does, the first time, when learned and later", () => {
   const texts = fixtureTexts();
@@ -40,7 +39,7 @@ test("one recipe serves events that differ in copied values, organizations and m
 });
 
 test("a recipe is learned from the third event of its kind", () => {
-  const recipes = withRecipes(converters.ocsf, reads);
+  const recipes = recipesOf(makers.ocsf);
   for (let number = 1; number <= 4; number++) {
     const event = journalEvent({ ...LOGIN, id: `id-${number}` });
     expect(String(recipes.encode(event))).toBe(converters.ocsf(event));
@@ -243,6 +242,62 @@ test("the order of privileges counts, also where one is not judged by its rank",
     );
 });
 
+test("combinations of effects and of privileges that were not seen together need no learning", () => {
+  const changed = (...fields: readonly string[]) =>
+    journalEvent({
+      ...LOGIN,
+      event_type: "user_update",
+      resource: { id: "r", type: "user", username: "bob" },
+      changes: fields.map((field) => ({ field, from: false, to: true })),
+    });
+  for (const { name, converter, recipes } of withAllRecipes()) {
+    for (let time = 0; time < 6; time++) recipes.encode(changed("suspended", "sudo"));
+    const { slow } = recipes.counts;
+    expect(slow, name).toBe(3);
+    for (const more of [
+      "totp_enabled",
+      "password",
+      "email",
+      "passwordless_sudo",
+      "apiKeySet",
+      "ldap_binding_user",
+    ])
+      for (const fields of [
+        ["sudo", more],
+        [more, "suspended", "sudo"],
+      ])
+        expect(String(recipes.encode(changed(...fields)))).toBe(converter(changed(...fields)));
+    expect(recipes.counts, name).toMatchObject({ slow, learned: 1, wrong: 0 });
+  }
+});
+
+test("what the first effect does not tell is not forgotten: a graver one, a privilege, and who judges", () => {
+  const change = (field: string, from: unknown = false, to: unknown = true) => ({ field, from, to });
+  const update = (event_type: string, type: string, ...changes: readonly object[]) => ({
+    event_type,
+    resource: { id: "r", type },
+    changes,
+  });
+  const excluded = change("mfa", { exclusion: false }, { exclusion: true });
+  const revoked = change("passwordless_sudo", true, false);
+  checkInTurn(
+    update("user_update", "user", change("suspended")),
+    update("user_update", "user", change("suspended"), change("account_locked")),
+    update("user_update", "user", change("suspended"), change("account_locked"), change("email")),
+    update("user_update", "user", excluded, change("suspended")),
+    update("user_update", "user", excluded, change("suspended"), revoked),
+    update("user_update", "user", change("totp_enabled"), revoked),
+    update("user_update", "user", change("totp_enabled"), change("email", "a", "b")),
+  );
+  for (const changes of [[change("disabled")], [change("disabled"), change("enabled")], [change("active")]])
+    checkInTurn(
+      update("group_update", "user_group", ...changes),
+      update("policy_update", "policy", ...changes),
+      update("user_update", "policy", ...changes),
+      update("user_update", "user", ...changes),
+    );
+});
+
 test("members of changed objects count as changes", () => {
   const large = {
     field: "x",
@@ -290,7 +345,7 @@ test("a changed role that is no text is written", () => {
 });
 
 test("shared bytes are those of `encode`, until the next call", () => {
-  const recipes = withRecipes(converters.ocsf, reads);
+  const recipes = recipesOf(makers.ocsf);
   const events = Array.from({ length: 6 }, (_, number) => journalEvent({ ...LOGIN, id: `id-${number}` }));
   const kept = events.map((event) => {
     expect(String(recipes.encodeShared(event))).toBe(converters.ocsf(event));
@@ -380,7 +435,7 @@ test("a recipe that differs from the converter is noticed, dropped and reported,
   const paths = new Map(reads.paths).set("username", "copied");
   const reported: string[] = [];
   const report = ({ eventType }: { readonly eventType: string }) => reported.push(eventType);
-  const recipes = withRecipes(converters.ocsf, { ...reads, paths }, report);
+  const recipes = recipesOf(makers.ocsf, { ...reads, paths }, report);
   const named = { ...LOGIN, initiated_by: { ...LOGIN.initiated_by, username: "somebody" } };
   const event = journalEvent(named);
   const failed = journalEvent({ ...named, username: "somebody" });
@@ -400,7 +455,7 @@ test("the three events after a recipe was learned are checked, then one in a tho
     conversions++;
     return converters.ocsf(event);
   };
-  const recipes = withRecipes(counted, reads);
+  const recipes = recipesOf(() => counted);
   const event = journalEvent(LOGIN);
   const conversionsOf = (uses: number) => {
     const before = conversions;
@@ -455,7 +510,7 @@ test("a place and a user agent that other events have shown need no learning", (
 });
 
 test("more kinds of user agents, and of events, than are remembered are written right", () => {
-  const recipes = withRecipes(converters.ocsf, reads);
+  const recipes = recipesOf(makers.ocsf);
   const check = (event: JournalEvent) => expect(String(recipes.encode(event))).toBe(converters.ocsf(event));
   // The name of the system decides, so each is a variant.
   for (let number = 0; number < 150; number++)
@@ -481,7 +536,11 @@ test("two halves that do not fit together are noticed, dropped and reported, and
     return JSON.stringify({ identity, event_type, place: isOdd ? { odd: geoip } : geoip, rest });
   };
   const reported: string[] = [];
-  const recipes = withRecipes(encode, reads, ({ eventType }) => reported.push(eventType));
+  const recipes = recipesOf(
+    () => encode,
+    reads,
+    ({ eventType }) => reported.push(eventType),
+  );
   const eventOf = (event_type: string, geoip: object, id: number) =>
     journalEvent({ ...LOGIN, event_type, geoip, id: `id-${id}` });
   const check = (event: JournalEvent) => expect(String(recipes.encode(event))).toBe(encode(event));

@@ -2,7 +2,7 @@
  * The answers to the questions that converters ask about the values at declared paths, as one hash,
  * and the slices that recipes may copy.
  */
-import { beginChanges, changesHash, listedHash, setType } from "./changes";
+import { beginChanges, changesHash, effectsHash, privilegesHash, setType } from "./changes";
 import { addressClass, BY_VALUE, hasKelvin, hasOnlyAsciiCase, hasSaml, isBelow, isEmail, isTime, isWhole } from "./classes";
 import { mix, mixBytes, step } from "../hash";
 import { isPlainNumber } from "./json";
@@ -33,10 +33,13 @@ const PART: u64 = 0x10c;
 
 export let hash: u64 = 0;
 /**
- * The answers, the privileges that are listed, and where members that no converter reads lie between the others: slices
- * have the same numbers then. It is complete behind the event.
+ * The answers, and where members that no converter reads lie between the others: slices have the same numbers then. It is
+ * complete behind the event.
  */
 export let layout: u64 = 0;
+/** What the lists of effects and of privileges depend on; 0 where the changes do not count. */
+export let effectsList: u64 = 0;
+export let privilegesList: u64 = 0;
 /** The hash at each run of members that no converter reads. */
 let runs: u64 = 0;
 let outerRuns: u64 = 0;
@@ -56,6 +59,11 @@ export function leafCount(): i32 {
 export function restoreAnswers(foundLayout: u64, foundLeaves: i32): void {
   layout = foundLayout;
   leaves = foundLeaves;
+}
+
+export function restoreLists(foundEffects: u64, foundPrivileges: u64): void {
+  effectsList = foundEffects;
+  privilegesList = foundPrivileges;
 }
 
 /** Forgets everything about the event before. */
@@ -78,7 +86,9 @@ export function endAnswers(): void {
   const changes = changesHash();
   if (changes != 0) hash = step(hash, changes);
   if (isWideCase) hash = step(hash, wideTexts);
-  layout = mix(hash, changes == 0 ? runs : step(runs, listedHash()));
+  layout = mix(hash, runs);
+  effectsList = changes == 0 ? 0 : effectsHash();
+  privilegesList = changes == 0 ? 0 : privilegesHash();
 }
 
 // @ts-ignore: decorator

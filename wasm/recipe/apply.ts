@@ -1,10 +1,12 @@
 /* Writes the output for an event by its recipe, or by a template and the texts that its groups add. */
+import { findList } from "./find";
 import { groupLeaf, mainLeaf } from "./groups";
-import { LEAVES, SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS } from "./memory";
+import { LEAVES, SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, SPECIALS_MAX } from "./memory";
 
 /** Kinds of parts. */
 const LITERAL: u32 = 0;
 const LEAF: u32 = 1;
+/** A special value, or from SPECIALS_MAX on the text of a list. */
 const SPECIAL: u32 = 2;
 /** In a template: a slice by its number among those outside of groups, and a place where the groups add text. */
 const MAIN_LEAF: u32 = 3;
@@ -20,6 +22,9 @@ const END: u32 = 6;
 const HEADER_BYTES: i32 = 24;
 /** The output is longer than there is memory for; recipe.ts takes it for an event that is too long. */
 const NO_ROOM: i32 = -1;
+/** The text of a list is not known. The conversion does not count as a use. */
+const NO_LIST: i32 = -3;
+let isListMissing: bool = false;
 
 /** The first uses of a recipe are checked, and one in so many of all conversions. */
 const CHECKED_FIRST: u32 = 4;
@@ -38,6 +43,7 @@ export function isCheckDue(): bool {
  * from `start` on and not behind `end`; gives the number of bytes.
  */
 export function apply(recipe: usize, added: usize, start: usize, end: usize): i32 {
+  isListMissing = false;
   isDue = use(recipe) <= CHECKED_FIRST;
   if (added != 0) {
     const isKnownPair = combine(recipe, added);
@@ -51,17 +57,24 @@ export function apply(recipe: usize, added: usize, start: usize, end: usize): i3
     if (load<u32>(part) == INSERT) {
       while (load<u32>(addedPart) != END) {
         out = write(added, addedPart, out, end);
-        if (out == 0) return NO_ROOM;
+        if (out == 0) return failed(recipe, added);
         addedPart += 12;
       }
       addedPart += 12;
     } else {
       out = write(recipe, part, out, end);
-      if (out == 0) return NO_ROOM;
+      if (out == 0) return failed(recipe, added);
     }
     part += 12;
   }
   return <i32>(out - start);
+}
+
+function failed(recipe: usize, added: usize): i32 {
+  if (!isListMissing) return NO_ROOM;
+  store<u32>(recipe, load<u32>(recipe) - 1);
+  if (added != 0) store<u32>(added, load<u32>(added) - 1);
+  return NO_LIST;
 }
 
 /** Whether the next use is one to compare with the converter. */
@@ -101,6 +114,14 @@ function write(recipe: usize, part: usize, out: usize, end: usize): usize {
   if (kind == LITERAL) {
     from = recipe + place;
     length = load<i32>(part, 8);
+  } else if (kind == SPECIAL && place >= <u32>SPECIALS_MAX) {
+    // A recipe of one literal.
+    const list = findList(place);
+    isListMissing = list == 0;
+    if (isListMissing) return 0;
+    use(list);
+    from = list + load<u32>(list, HEADER_BYTES + 4);
+    length = load<i32>(list, HEADER_BYTES + 8);
   } else if (kind == SPECIAL) {
     from = SPECIALS + place * SPECIAL_BYTES;
     length = load<i32>(SPECIAL_LENGTHS + place * 4);

@@ -28,6 +28,20 @@ let unorderedHash: u64 = 0;
 let orderedHash: u64 = 0;
 /** What is listed in the output: privileges in their order. */
 let listed: u64 = 0;
+/** Whether there is one, beside those of entries that decide by their bytes. */
+let hasPrivilege: bool = false;
+
+/** The effects have bits from the gravest to the least, first those of one table and then those of the next one. */
+const EFFECT_BITS: i32 = 32;
+const SEVERITIES: usize = memory.data(EFFECT_BITS * 2, 16);
+
+/** Declares the table and the severity of the effect with this bit; 0 is no effect. */
+export function declareSeverity(effect: u32, table: u32, severity: u32): void {
+  if (effect == 0) return;
+  const at = SEVERITIES + ctz(effect) * 2;
+  store<u8>(at, <u8>table);
+  store<u8>(at, <u8>severity, 1);
+}
 
 /** Forgets the event before. */
 // @ts-ignore: decorator
@@ -38,6 +52,7 @@ export function beginChanges(): void {
   unorderedHash = 0;
   orderedHash = 0;
   listed = 0;
+  hasPrivilege = false;
 }
 
 /** The type of this event. */
@@ -101,8 +116,13 @@ function addSwitch(isListed: bool): bool {
   if (after == UNKNOWN || after == before) return true;
   const effect = effects(entryKind, after == ON ? 0 : 1);
   found |= effect;
-  if (isListed && effect != 0) listed = step(listed, (<u64>effect << 32) | <u64>entryKind);
+  if (isListed && effect != 0) addPrivilege((<u64>effect << 32) | <u64>entryKind);
   return true;
+}
+
+function addPrivilege(what: u64): void {
+  listed = step(listed, what);
+  hasPrivilege = true;
 }
 
 const UNKNOWN: i32 = 0;
@@ -124,13 +144,15 @@ function booleanAt(start: usize, end: usize): i32 {
 
 /** A field with ranked words, whose new value is listed. False where the bytes have to decide. */
 function addRank(): bool {
+  // Any other value may not be listed.
+  if (toStart == 0 || load<u8>(toStart) != 0x22 || toEnd - toStart <= 2) return false;
   const before = rankAt(fromStart, fromEnd);
   const after = rankAt(toStart, toEnd);
   if (before < 0 || after < 0) return false;
   const isOther = before == 0 || after == 0 || before == after;
   const effect = effects(entryKind, isOther ? 2 : after > before ? 0 : 1);
   found |= effect;
-  listed = step(mix(listed, effect), toStart == 0 ? 0 : mixBytes(seed, toStart, <i32>(toEnd - toStart)));
+  addPrivilege(mix(mixBytes(seed, toStart, <i32>(toEnd - toStart)), effect));
   return true;
 }
 
@@ -141,19 +163,46 @@ function rankAt(start: usize, end: usize): i32 {
   return hash == 0 ? -1 : rankOf(hash);
 }
 
-/** What counts for the answers; 0 where nothing does. Call it behind the event: its type may come behind its changes. */
+/**
+ * What counts for the answers beside the lists of effects and privileges; 0 where nothing does. Call it behind the
+ * event: its type may come behind its changes.
+ */
 // @ts-ignore: decorator
 @inline
 export function changesHash(): u64 {
-  const hash = unorderedHash + orderedHash + (found == 0 ? 0 : mix(seed, found));
-  return hash != 0 && changesDecide() ? hash : 0;
+  const hash = unorderedHash + orderedHash;
+  if ((hash | found) == 0 || !changesDecide()) return 0;
+  return mix(mix(seed, hash), (<u64>gravest() << 1) | (hasPrivilege ? 1 : 0));
 }
 
-/** What is listed in the output, where changes count. */
+/** Of each table the first effect, and each one that is graver than all before it. */
+function gravest(): u32 {
+  let kept: u32 = 0;
+  let table: u32 = EFFECT_BITS;
+  let highest: u32 = 0;
+  for (let left = found; left != 0; left &= left - 1) {
+    const at = SEVERITIES + ctz(left) * 2;
+    if (load<u8>(at) != table || load<u8>(at, 1) > highest) {
+      kept |= left & -left;
+      highest = load<u8>(at, 1);
+      table = load<u8>(at);
+    }
+  }
+  return kept;
+}
+
+/** What the list of effects depends on, where changes count. */
 // @ts-ignore: decorator
 @inline
-export function listedHash(): u64 {
-  return listed;
+export function effectsHash(): u64 {
+  return mix(mix(seed, unorderedHash + orderedHash), found);
+}
+
+/** What the list of privileges depends on, where changes count. */
+// @ts-ignore: decorator
+@inline
+export function privilegesHash(): u64 {
+  return mix(mix(seed, unorderedHash + orderedHash), listed);
 }
 
 function changesDecide(): bool {

@@ -2,6 +2,7 @@
  * The table of recipes. An event has a recipe of its own, or one of two halves: a template for the event without its
  * groups, and the texts that these add.
  */
+import { effectsList, privilegesList } from "./answers";
 import { fingerprint, mainFingerprint } from "./fingerprint";
 import { groupCount, variant } from "./groups";
 import { mix } from "../hash";
@@ -9,6 +10,7 @@ import { RECIPE_SLOTS, RECIPES } from "./memory";
 
 const TEMPLATE: u64 = 0x301;
 const ADDED: u64 = 0x302;
+const LIST: u64 = 0x303;
 
 /** The texts that groups add to the recipe that was found last; 0 where it is a whole one. */
 export let added: usize = 0;
@@ -41,6 +43,16 @@ function addedKey(family: u32): u64 {
   return mix(mix(variant, ADDED), <u64>family);
 }
 
+/** The text of a list of effects or privileges for the event that was read last; 0 where it is not known. */
+export function findList(list: u32): usize {
+  return find(listKey(list));
+}
+
+/** Lists with even numbers are effects. */
+function listKey(list: u32): u64 {
+  return mix(mix((list & 1) == 0 ? effectsList : privilegesList, LIST), <u64>list);
+}
+
 function find(key: u64): usize {
   let slot = <i32>key & (RECIPE_SLOTS - 1);
   while (true) {
@@ -63,6 +75,10 @@ export function chooseTemplate(): void {
 
 export function chooseAdded(family: u32): void {
   key = addedKey(family);
+}
+
+export function chooseList(list: u32): void {
+  key = listKey(list);
 }
 
 let key: u64 = 0;

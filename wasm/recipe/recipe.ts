@@ -5,12 +5,13 @@
 import { leafCount } from "./answers";
 import { apply, isCheckDue } from "./apply";
 import { canonicalize } from "./canonical";
-import { declareTypeWord } from "./changes";
+import { declareSeverity, declareTypeWord } from "./changes";
 import {
   added,
   addRecipe,
   chooseAdded,
   chooseFingerprint,
+  chooseList,
   chooseTemplate,
   clearRecipes,
   findRecipe,
@@ -52,11 +53,11 @@ import { readLines, readRows } from "./read";
 import { writeTime } from "./specials";
 import { readEvent } from "./walk";
 
-export { canonicalize, declareName, declareRank, declareTypeWord, groupCount, GROUPS, HEAP };
+export { canonicalize, declareName, declareRank, declareSeverity, declareTypeWord, groupCount, GROUPS, HEAP };
 export { isCheckDue, LEAVES, leafCount, OUT, OUT_BYTES, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
 export { ENDS, IDENTITIES, MANY_MAX, OTHERWISE, OUT_ONE, PLACES, ROWS, RUNS, TIMES };
-export { addRecipe, chooseAdded, chooseFingerprint, chooseTemplate, clearRecipes, convertMany };
+export { addRecipe, chooseAdded, chooseFingerprint, chooseList, chooseTemplate, clearRecipes, convertMany };
 export { isComposed, isKnown, keyHigh, keyLow };
 export { ANSWERS, EVENTS_MAX, readLines, readRows };
 

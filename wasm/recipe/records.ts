@@ -2,18 +2,21 @@
  * What the walk over an event found, as bytes that another instance of this module with the same seed can use: it
  * converts the event without walking over it again. src/core/page-slice.ts has the arrays that travel with a page.
  *
- * A record is the layout of answers.ts (8 bytes), the variant (8), the number of groups (1) and of slices (2), the first
- * slice and the number of slices of each group (2 each), and for each slice the distance from the one before and its
- * length.
+ * A record is the layout of answers.ts (8 bytes), the variant (8), the number of groups (1) and of slices (2), what the
+ * lists depend on (16) where the number of groups says so, the first slice and the number of slices of each group (2 each), and
+ * for each slice the distance from the one before and its length.
  */
-import { layout, leafCount, restoreAnswers } from "./answers";
+import { effectsList, layout, leafCount, privilegesList, restoreAnswers, restoreLists } from "./answers";
 import { groupCount, restoreGroups, variant } from "./groups";
 import { GROUPS, GROUPS_MAX, LEAVES, LEAVES_MAX } from "./memory";
 
 const HEAD_BYTES: i32 = 19;
 /** A number up to this one is a byte; behind a larger byte there are four more. */
 const SHORT_MAX: u32 = 254;
-export const RECORD_BYTES_MAX: i32 = HEAD_BYTES + GROUPS_MAX * 4 + LEAVES_MAX * 10;
+/** Added to the number of groups. */
+const HAS_LISTS: i32 = 0x80;
+const LISTS_BYTES: i32 = 16;
+export const RECORD_BYTES_MAX: i32 = HEAD_BYTES + LISTS_BYTES + GROUPS_MAX * 4 + LEAVES_MAX * 10;
 
 /** Writes the record of the event that was read last, which begins at `start`. Gives the place behind it. */
 export function writeRecord(to: usize, start: usize): usize {
@@ -21,9 +24,14 @@ export function writeRecord(to: usize, start: usize): usize {
   const leaves = leafCount();
   store<u64>(to, layout);
   store<u64>(to, variant, 8);
-  store<u8>(to, <u8>groups, 16);
+  store<u8>(to, <u8>(effectsList == 0 ? groups : groups | HAS_LISTS), 16);
   store<u16>(to, <u16>leaves, 17);
   let at = to + HEAD_BYTES;
+  if (effectsList != 0) {
+    store<u64>(at, effectsList);
+    store<u64>(at, privilegesList, 8);
+    at += LISTS_BYTES;
+  }
   for (let group = GROUPS; group < GROUPS + groups * 16; group += 16) {
     store<u16>(at, load<u16>(group, 8));
     store<u16>(at, load<u16>(group, 12), 2);
@@ -42,11 +50,16 @@ export function writeRecord(to: usize, start: usize): usize {
 
 /** Restores what the walk found from a record of the event that begins at `start`. */
 export function readRecord(from: usize, start: usize): void {
-  const groups = <i32>load<u8>(from, 16);
+  const head = <i32>load<u8>(from, 16);
+  const groups = head & ~HAS_LISTS;
   const leaves = <i32>load<u16>(from, 17);
-  restoreAnswers(load<u64>(from), leaves);
-  restoreGroups(load<u64>(from, 8), groups);
   let at = from + HEAD_BYTES;
+  restoreAnswers(load<u64>(from), leaves);
+  if (head != groups) {
+    restoreLists(load<u64>(at), load<u64>(at, 8));
+    at += LISTS_BYTES;
+  } else restoreLists(0, 0);
+  restoreGroups(load<u64>(from, 8), groups);
   for (let group = GROUPS; group < GROUPS + groups * 16; group += 16) {
     store<u32>(group, <u32>load<u16>(at), 8);
     store<u32>(group, <u32>load<u16>(at, 2), 12);

@@ -2,6 +2,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import { type EventGroup, type EventSlice, type RecipePart, SPECIAL } from "../../core/recipe-engine.ts";
 import { timestampMsOf } from "../../core/time.ts";
 import { type Factors, factorsOf, type MarkedOutput, type MarkerPlace } from "./factors.ts";
+import type { createLists } from "./lists.ts";
 import { createMarkers, createRandom, type Markers, WORD_LENGTH } from "./markers.ts";
 
 export type Encode = (event: JournalEvent) => string;
@@ -17,10 +18,11 @@ export interface LearnedRecipe {
 
 /**
  * Finds out how the converter makes its output for an event. It converts a copy whose slices are replaced by
- * markers, and looks for the markers in the output. Gives undefined if the output cannot be made by copying. The caller
+ * markers, and looks for the markers in the output. `encode` marks the lists that depend on the changes. Gives undefined
+ * if the output cannot be made by copying. The caller
  * compares the recipe with the converter on the event itself, whose values all differ from the markers.
  */
-export function createLearner(encode: Encode) {
+export function createLearner(encode: Encode, lists: Pick<ReturnType<typeof createLists>, "markers">) {
   const random = createRandom();
   return (
     event: JournalEvent,
@@ -37,7 +39,8 @@ export function createLearner(encode: Encode) {
     for (const [marker] of others) if (text.includes(marker)) return undefined;
     const outputOf = (copy: JournalEvent): MarkedOutput => {
       const output = encode(copy);
-      const places = [...wordsIn(output, words, markers.prefix), ...othersIn(output, others)];
+      const texts = [...others, ...lists.markers()];
+      const places = [...wordsIn(output, words, markers.prefix), ...othersIn(output, texts)];
       return { text: output, places: places.sort((a, b) => a.from - b.from) };
     };
     const whole = outputOf(marked.event);

@@ -4,6 +4,7 @@ import type { JournalEvent } from "../../core/event.ts";
 import type { Format, FormatContext } from "../../core/format.ts";
 import { holdsInexact } from "../../core/inexact.ts";
 import type { JournalPage } from "../../core/journal.ts";
+import type { Describe } from "../../core/meaning.ts";
 import { STRIDE } from "../../core/page-scratch.ts";
 import type { EventsInPlace, SharedLines } from "../../core/page-slice.ts";
 import type { Reads } from "../../core/reads.ts";
@@ -11,6 +12,7 @@ import { type Conversion, createRecipeEngine, SPECIAL } from "../../core/recipe-
 import { createComposer } from "./compose.ts";
 import { createJoiner } from "./join-lines.ts";
 import { createLearner, type Encode, specialsOf } from "./learn.ts";
+import { createLists } from "./lists.ts";
 
 /** Fingerprints without a recipe whose events are counted. When there are more, all are forgotten. */
 const SEEN_MAX = 8192;
@@ -33,13 +35,16 @@ export interface RecipeCounts {
   wrong: number;
 }
 
+/** A converter that describes events in this way. */
+export type MakeEncode = (describe: Describe) => Encode;
+
 /** The converter itself, or with recipes where the context has what they need. */
 export function fast(
-  encode: Encode,
-  { reads, onMismatch }: FormatContext,
+  make: MakeEncode,
+  { describe, reads, onMismatch }: FormatContext,
 ): Pick<Format, "encode" | "encodeShared" | "encodeMany"> {
-  if (reads === undefined) return { encode };
-  const { encode: copied, encodeShared, encodeMany } = withRecipes(encode, reads, onMismatch);
+  if (reads === undefined) return { encode: make(describe) };
+  const { encode: copied, encodeShared, encodeMany } = withRecipes(make, describe, reads, onMismatch);
   return { encode: copied, encodeShared, encodeMany };
 }
 
@@ -54,9 +59,16 @@ export function fast(
  * A recipe can also be made of two halves: a template for the event without its groups, and the texts that groups of
  * this kind add to it. Each half is compared with the converter three times, and each pair of halves when it is first used.
  */
-export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatContext["onMismatch"]) {
+export function withRecipes(
+  make: MakeEncode,
+  describe: Describe,
+  reads: Reads,
+  onMismatch?: FormatContext["onMismatch"],
+) {
+  const encode = make(describe);
   const engine = createRecipeEngine(reads);
-  const learn = createLearner(encode);
+  const lists = createLists(describe);
+  const learn = createLearner(make(lists.describeMarked), lists);
   const composer = createComposer(engine);
   const join = createJoiner();
   const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
@@ -92,22 +104,32 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
     return encode(event);
   }
 
+  /** Where the lists of its changes are missing, converts the last event once more with them. */
+  function withLists(event: JournalEvent, conversion: Conversion): Conversion {
+    if (conversion !== "no_list") return conversion;
+    for (const { list, text } of lists.textsFor(event))
+      engine.add([{ kind: "literal", bytes: Buffer.from(text) }], { list });
+    return engine.convertAgain();
+  }
+
   /** Learns from an event whose fingerprint the engine has just made, and tries what it learned on it. */
   function learnFrom(event: JournalEvent, bytes: Uint8Array): string {
     const output = slow(event);
     const groups = engine.groups();
     const learned = learn({ ...fieldsOf(event), bytes, size: bytes.length }, engine.slices(), groups);
-    const isRight = (conversion: Conversion) =>
-      typeof conversion === "number" && engine.out(conversion).toString("utf8") === output;
+    const isRight = () => {
+      const conversion = withLists(event, engine.convertAgain());
+      return typeof conversion === "number" && engine.out(conversion).toString("utf8") === output;
+    };
     if (learned !== undefined && groups.length > 0 && composer.learn(learned.factors)) {
-      if (isRight(engine.convertAgain())) {
+      if (isRight()) {
         counts.learned++;
         return output;
       }
       composer.refuse();
     }
     engine.add(learned?.parts ?? []);
-    if (learned !== undefined && isRight(engine.convertAgain())) counts.learned++;
+    if (learned !== undefined && isRight()) counts.learned++;
     else {
       counts.refused++;
       if (learned !== undefined) engine.add([]);
@@ -143,7 +165,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
   }
 
   function convert(event: JournalEvent, bytes: Uint8Array): Buffer | string | undefined {
-    const length = engine.convert(bytes, event.timestampMs);
+    const length = withLists(event, engine.convert(bytes, event.timestampMs));
     if (typeof length === "number") {
       // The converter replaces broken UTF-8; a copy would keep it.
       if (engine.isWide(bytes.length) && !isUtf8(bytes)) return slow(event);
@@ -155,6 +177,7 @@ export function withRecipes(encode: Encode, reads: Reads, onMismatch?: FormatCon
       case "not_canonical":
         return undefined;
       case "dropped":
+      case "no_list":
         return slow(event);
       case "unknown":
         if (engine.isWide(bytes.length) && !isUtf8(bytes)) return slow(event);

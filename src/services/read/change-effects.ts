@@ -1,4 +1,4 @@
-import type { Effect } from "../../core/effect.ts";
+import { EFFECT_SEVERITY, type Effect } from "../../core/effect.ts";
 import type { Carried } from "../../core/meaning.ts";
 import type { ChangeKind } from "../../core/reads.ts";
 import type { FieldChange } from "./changes.ts";
@@ -58,11 +58,20 @@ const SETTING_RULES: ReadonlyMap<string, Rule> = rules([
   ["effect.action", { reads: "entry", judge: weakerAction }],
 ]);
 
-/** How the rules read each name that they know. A change of any other field has no effect. */
-export const changeKinds: ReadonlyMap<string, ChangeKind> = kindsOf([
+const TABLES = [
   ["account", ACCOUNT_RULES],
   ["setting", SETTING_RULES],
-]);
+] as const;
+
+/** How the rules read each name that they know. A change of any other field has no effect. */
+export const changeKinds: ReadonlyMap<string, ChangeKind> = kindsOf(TABLES);
+
+/** The severities of these effects in each table. */
+export function severitiesOf(effects: readonly Effect[]): ReadonlyMap<string, number>[] {
+  return TABLES.map(
+    ([table]) => new Map(effects.map((effect) => [`${table} ${effect}`, EFFECT_SEVERITY[effect] ?? 1])),
+  );
+}
 
 /** An effect is an account's or a setting's: the type of the event decides which rules are asked. */
 function kindsOf(tables: readonly (readonly [string, ReadonlyMap<string, Rule>])[]) {
@@ -89,8 +98,9 @@ function prefixed(reads: Effects, table: string): Effects {
 function both(one: ChangeKind, other: ChangeKind): ChangeKind {
   if (typeof one === "string" || typeof other === "string" || !("on" in one && "on" in other))
     return "ordered";
-  const isListed = one.isListed || other.isListed;
-  return { on: [...one.on, ...other.on], off: [...one.off, ...other.off], isListed };
+  // Which of the two lists it is not told.
+  if (one.isListed || other.isListed) return "ordered";
+  return { on: [...one.on, ...other.on], off: [...one.off, ...other.off], isListed: false };
 }
 
 export function judgeAccount(change: FieldChange): Judged | undefined {

@@ -106,6 +106,7 @@ function emptyMeaning(): Writable<Meaning> {
     processName: undefined,
     changes: undefined,
     effects: [],
+    judge: undefined,
     privileges: [],
     risk: undefined,
     category: undefined,

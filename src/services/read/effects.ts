@@ -4,6 +4,7 @@ import {
   decide,
   type Fields,
   isUser,
+  type Judge,
   type Link,
   type Meaning,
   type Party,
@@ -17,6 +18,7 @@ type Privilege = string | Carried;
 export interface Effects {
   readonly effects: readonly Effect[];
   readonly privileges: readonly Privilege[];
+  readonly judge?: Judge;
 }
 
 const NONE: Effects = { effects: [], privileges: [] };
@@ -59,7 +61,7 @@ export function effectsOf(event: Fields, meaning: Meaning): Effects {
 }
 
 /** From the gravest to the least: the first one names the class and the activity of an update. */
-const RANKS: readonly Effect[] = [
+export const RANKS: readonly Effect[] = [
   "mfa_disable",
   "mfa_exclude",
   "sudo_grant",
@@ -84,11 +86,12 @@ const RANKS: readonly Effect[] = [
 ];
 
 function effectsOfUpdate(type: string, { changes, target }: Meaning): Effects {
-  const judge = isUser(target) || /^(user|admin|systemuser)_/.test(type) ? judgeAccount : judgeSetting;
+  const isAccount = isUser(target) || /^(user|admin|systemuser)_/.test(type);
+  const judgeOne = isAccount ? judgeAccount : judgeSetting;
   const found = new Set<Effect>();
   const privileges: Privilege[] = [];
   for (const change of changesOf(changes && decide(changes))) {
-    const judged = judge(change);
+    const judged = judgeOne(change);
     if (judged === undefined) continue;
     found.add(judged.effect);
     if (judged.privilege !== undefined && !privileges.includes(judged.privilege))
@@ -96,8 +99,10 @@ function effectsOfUpdate(type: string, { changes, target }: Meaning): Effects {
   }
   if (found.size === 0) return NONE;
   // A policy that is switched off protects less.
-  if (target?.kind === "policy" && found.has("disable")) found.add("policy_weaken");
-  return { effects: RANKS.filter((effect) => found.has(effect)), privileges };
+  const isPolicy = !isAccount && target?.kind === "policy";
+  if (isPolicy && found.has("disable")) found.add("policy_weaken");
+  const judge = isAccount ? "account" : isPolicy ? "policy" : "setting";
+  return { effects: RANKS.filter((effect) => found.has(effect)), privileges, judge };
 }
 
 function effectsOfLink(link: Link, association: unknown): Effects {

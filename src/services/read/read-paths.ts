@@ -1,5 +1,6 @@
 import type { ChangeKind, ReadKind, Reads } from "../../core/reads.ts";
-import { changeKinds, ROLE_RANKS } from "./change-effects.ts";
+import { changeKinds, ROLE_RANKS, severitiesOf } from "./change-effects.ts";
+import { RANKS } from "./effects.ts";
 
 /*
  * Every member of an event that a service or format reads, and how. Recipes rely on it: a member that is missing
@@ -98,5 +99,10 @@ const names: ReadonlyMap<string, ChangeKind> = new Map([...changeKinds, ["status
 export const reads: Reads = {
   paths,
   groups: ["geoip", "useragent", "user_agent"],
-  changes: { names, ranks: ROLE_RANKS, typeWords: ["_update", "alert", "risk"] },
+  changes: {
+    names,
+    ranks: ROLE_RANKS,
+    typeWords: ["_update", "alert", "risk"],
+    severities: severitiesOf(RANKS),
+  },
 };
