@@ -43,34 +43,35 @@ import {
   SHAPE_DEPTH_MAX,
   STRING,
 } from "./shape";
+import {
+  escapes,
+  fail,
+  failedAt,
+  failure,
+  forgetBreaks,
+  forgetFailure,
+  hasBreaks,
+  reached,
+  skipBlank,
+  skipContainer,
+  skipPlain,
+  skipString,
+  skipValue,
+  WANTS_ARRAY,
+  WANTS_ARRAY_END,
+  WANTS_COLON,
+  WANTS_OBJECT,
+  WANTS_OBJECT_END,
+  WANTS_TEXT_END,
+  WANTS_VALUE_END,
+} from "./skip";
 import { columnOf, columnOfSpelled, isChanges, isFromOrTo } from "./steering";
 import { timeMs } from "./time";
 
-/*
- * The text is held against the JSON grammar. It is followed by zeros, which fit nowhere: so nothing here looks
- * for the end of the text, and whatever the end cuts off is met as a byte that should not be there. Places are
- * addresses; 0 means that something did not fit, and `failure` says what.
- */
+/* Finds the events of a text, their fields and their shapes. How it is read is told in skip.ts. */
 
-const DEPTH_MAX: i32 = 500;
 /** An event this large may be too costly to compare, which its shape cannot tell. So it has none. See src/core/costly.ts. */
 const LARGE_BYTES: usize = 200_000;
-const STACK: usize = memory.data(DEPTH_MAX + 1);
-
-/** Numbers of what was expected, the same as in src/core/scanner.ts. */
-const WANTS_ARRAY: i32 = 1;
-const WANTS_OBJECT: i32 = 2;
-const WANTS_STRING: i32 = 3;
-const WANTS_REST_OF_STRING: i32 = 4;
-const WANTS_ESCAPE: i32 = 5;
-const WANTS_HEX: i32 = 6;
-const WANTS_COLON: i32 = 7;
-const WANTS_VALUE: i32 = 8;
-const WANTS_OBJECT_END: i32 = 9;
-const WANTS_VALUE_END: i32 = 10;
-const WANTS_ARRAY_END: i32 = 11;
-const WANTS_TEXT_END: i32 = 12;
-const WANTS_LESS_DEPTH: i32 = 13;
 
 /** Where in the array, or in the lines, the text is between calls. */
 const BEFORE: i32 = 0;
@@ -81,20 +82,12 @@ const AFTER: i32 = 4;
 const AT_LINE: i32 = 5;
 
 let place: i32 = BEFORE;
-let hasBreaks: bool = false;
-let escapes: i32 = 0;
-
-let failure: i32 = 0;
-let failedAt: usize = 0;
-/** The last byte that was looked at: behind the text where it is the end that did not fit. */
-let reached: usize = 0;
-
 let consumed: i32 = 0;
 
 /** A new text: an array of events, or lines with one event each. */
 export function begin(isLines: bool): void {
   place = isLines ? AT_LINE : BEFORE;
-  hasBreaks = false;
+  forgetBreaks();
 }
 
 /** How far the last `scan` came; the next stretch begins with the rest. */
@@ -124,7 +117,7 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
   let at = TEXT;
   let rows = 0;
   let before: i64 = -1;
-  failure = 0;
+  forgetFailure();
   while (true) {
     at = skipBlank(at);
     const byte = load<u8>(at);
@@ -148,7 +141,7 @@ export function scan(length: i32, isLast: bool, base: i32): i32 {
       const row = ROWS + rows * STRIDE * 4;
       const behind = scanEvent(at, row);
       if (behind == 0) {
-        if (!isLast && reached + 8 > end) failure = 0;
+        if (!isLast && reached + 8 > end) forgetFailure();
         break;
       }
       store<f64>(TIMES + rows * 8, timeOf(row));
@@ -383,186 +376,4 @@ function kindOf(key: usize, length: i32, opener: u32, hasEscape: bool): u32 {
   if (column == CORRELATION) return OPENS_CORRELATION;
   if (column == SERVICE || column == EVENT_TYPE) return column | DECIDES;
   return column == 0 && isChanges(key, length) ? OPENS_CHANGES : column;
-}
-
-function skipValue(at: usize, depth: i32): usize {
-  const byte = load<u8>(at);
-  if (byte == 0x22) return skipString(at);
-  if ((byte | 0x20) == 0x7b) return skipContainer(at, depth + 1);
-  return skipPlain(at, byte);
-}
-
-/** An object or an array, with all that is in it; what is open is noted on a stack. */
-function skipContainer(start: usize, outermost: i32): usize {
-  let depth = outermost;
-  let close = closeOf(load<u8>(start));
-  let at = start;
-  if (depth > DEPTH_MAX) return fail(WANTS_LESS_DEPTH, at);
-  store<u8>(STACK + depth, close);
-  at = skipBlank(at + 1);
-  let isEmpty = load<u8>(at) == close;
-  while (true) {
-    if (!isEmpty) {
-      if (close == 0x7d) {
-        at = skipString(at);
-        if (at == 0) return 0;
-        at = skipBlank(at);
-        if (load<u8>(at) != 0x3a) return fail(WANTS_COLON, at);
-        at = skipBlank(at + 1);
-      }
-      const byte = load<u8>(at);
-      if ((byte | 0x20) == 0x7b) {
-        if (++depth > DEPTH_MAX) return fail(WANTS_LESS_DEPTH, at);
-        close = closeOf(byte);
-        store<u8>(STACK + depth, close);
-        at = skipBlank(at + 1);
-        isEmpty = load<u8>(at) == close;
-        continue;
-      }
-      at = byte == 0x22 ? skipString(at) : skipPlain(at, byte);
-      if (at == 0) return 0;
-      at = skipBlank(at);
-    }
-    isEmpty = false;
-    while (true) {
-      const next = load<u8>(at++);
-      if (next == 0x2c) break;
-      if (next != close) return fail(WANTS_VALUE_END, at - 1);
-      if (--depth < outermost) return at;
-      close = load<u8>(STACK + depth);
-      at = skipBlank(at);
-    }
-    at = skipBlank(at);
-  }
-}
-
-/** Behind both opening brackets the closing one is the second next byte. */
-// @ts-ignore: decorator
-@inline
-function closeOf(open: u8): u8 {
-  return open + 2;
-}
-
-/** Most strings end within sixteen bytes: that is seen without a call. */
-// @ts-ignore: decorator
-@inline
-function skipString(start: usize): usize {
-  if (load<u8>(start) != 0x22) return fail(WANTS_STRING, start);
-  const found = stopsIn(v128.load(start, 1));
-  const at = start + 1 + ctz(found);
-  if (found == 0) return skipRest(start + 17);
-  return load<u8>(at) == 0x22 ? at + 1 : skipRest(at);
-}
-
-/** From anywhere inside a string. */
-function skipRest(from: usize): usize {
-  let at = from;
-  while (true) {
-    const found = stopsIn(v128.load(at));
-    if (found == 0) {
-      at += 16;
-      continue;
-    }
-    at += ctz(found);
-    const byte = load<u8>(at);
-    if (byte == 0x22) return at + 1;
-    if (byte != 0x5c) return fail(WANTS_REST_OF_STRING, at);
-    at = skipEscape(at + 1);
-    if (at == 0) return 0;
-  }
-}
-
-/** A bit for each of sixteen bytes: set for quotes, backslashes and control characters. */
-// @ts-ignore: decorator
-@inline
-function stopsIn(bytes: v128): i32 {
-  const quotes = i8x16.eq(bytes, i8x16.splat(0x22));
-  const backslashes = i8x16.eq(bytes, i8x16.splat(0x5c));
-  const controls = i8x16.eq(bytes, i8x16.min_u(bytes, i8x16.splat(0x1f)));
-  return i8x16.bitmask(v128.or(v128.or(quotes, backslashes), controls));
-}
-
-function skipEscape(at: usize): usize {
-  escapes++;
-  const byte = load<u8>(at);
-  if (byte == 0x75) {
-    for (let digit: usize = 1; digit <= 4; digit++)
-      if (!isHexDigit(load<u8>(at + digit))) return fail(WANTS_HEX, at + digit);
-    return at + 5;
-  }
-  // " \\ / b f n r t
-  if (byte == 0x22 || byte == 0x5c || byte == 0x2f || byte == 0x62 || byte == 0x66) return at + 1;
-  if (byte == 0x6e || byte == 0x72 || byte == 0x74) return at + 1;
-  return fail(WANTS_ESCAPE, at);
-}
-
-function isHexDigit(byte: u8): bool {
-  return isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
-}
-
-// @ts-ignore: decorator
-@inline
-function isDigit(byte: u8): bool {
-  return <u8>(byte - 0x30) <= 9;
-}
-
-/** A number, or one of the three words. */
-function skipPlain(at: usize, byte: u8): usize {
-  if (byte == 0x74) return load<u32>(at) == 0x65757274 ? at + 4 : fail(WANTS_VALUE, at);
-  if (byte == 0x6e) return load<u32>(at) == 0x6c6c756e ? at + 4 : fail(WANTS_VALUE, at);
-  if (byte == 0x66)
-    return load<u32>(at + 1) == 0x65736c61 ? at + 5 : fail(WANTS_VALUE, at);
-  return skipNumber(at);
-}
-
-function skipNumber(start: usize): usize {
-  let at = load<u8>(start) == 0x2d ? start + 1 : start;
-  if (load<u8>(at) == 0x30) at++;
-  else {
-    at = skipDigits(at, start);
-    if (at == 0) return 0;
-  }
-  if (load<u8>(at) == 0x2e) {
-    at = skipDigits(at + 1, start);
-    if (at == 0) return 0;
-  }
-  if ((load<u8>(at) | 0x20) == 0x65) {
-    at++;
-    if (load<u8>(at) == 0x2b || load<u8>(at) == 0x2d) at++;
-    return skipDigits(at, start);
-  }
-  return at;
-}
-
-function skipDigits(from: usize, start: usize): usize {
-  let at = from;
-  while (isDigit(load<u8>(at))) at++;
-  if (at > from) return at;
-  fail(WANTS_VALUE, start);
-  reached = at;
-  return 0;
-}
-
-/** Mostly there is nothing to skip. */
-// @ts-ignore: decorator
-@inline
-function skipBlank(at: usize): usize {
-  return load<u8>(at) > 0x20 ? at : skipBlanks(at);
-}
-
-function skipBlanks(from: usize): usize {
-  let at = from;
-  while (true) {
-    const byte = load<u8>(at);
-    if (byte == 0x0a || byte == 0x0d) hasBreaks = true;
-    else if (byte != 0x20 && byte != 0x09) return at;
-    at++;
-  }
-}
-
-function fail(wanted: i32, at: usize): usize {
-  failure = wanted;
-  failedAt = at;
-  reached = at;
-  return 0;
 }
