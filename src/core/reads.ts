@@ -31,6 +31,7 @@ export type ReadKind =
  * - ordered: its values count, and its place among the others
  * - always: only that it changed counts
  * - on, off: whether a boolean was switched on or off; with `isListed`, also its place among the others that are listed
+ * - words: which of these words, in lower case, the new value is; others count for nothing. There are at most three
  * - higher, lower, other: how the ranks of its old and new value compare; the new value is listed in the order of the
  *   changes
  */
@@ -38,6 +39,7 @@ export type ChangeKind =
   | "entry"
   | "ordered"
   | { readonly always: readonly string[] }
+  | { readonly words: readonly (readonly [word: string, effects: readonly string[]])[] }
   | { readonly on: readonly string[]; readonly off: readonly string[]; readonly isListed: boolean }
   | {
       readonly higher: readonly string[];

@@ -24,6 +24,7 @@ export interface RecipeExports {
   declareFromTop(): void;
   declare(length: number, kind: number): void;
   declareName(length: number, kind: number, on: number, off: number, other: number): void;
+  declareWord(length: number, number: number): void;
   declareRank(length: number, rank: number): void;
   declareTypeWord(length: number): void;
   declareSeverity(effect: number, table: number, severity: number): void;
@@ -78,7 +79,7 @@ export const KINDS: readonly (ReadKind | "run" | undefined)[] = [
   "longitude",
   "number",
 ];
-const NAMES = { always: 10, entry: 12, ordered: 13, switched: 17, ranked: 18, listed: 19 };
+const NAMES = { always: 10, entry: 12, ordered: 13, switched: 17, ranked: 18, listed: 19, words: 20 };
 /** Bits of a number in the module. */
 const EFFECTS_MAX = 32;
 const HAS_MEMBERS = 32;
@@ -143,7 +144,14 @@ export function openRecipeModule(
       call.declareName(putText(name), number, bitsOf(on), bitsOf(off), bitsOf(other));
     if (typeof kind === "string") declare(NAMES[kind]);
     else if ("always" in kind) declare(NAMES.always, kind.always);
-    else if ("on" in kind) declare(kind.isListed ? NAMES.listed : NAMES.switched, kind.on, kind.off);
+    else if ("words" in kind) {
+      const [first, second, third, ...more] = kind.words;
+      if (more.length > 0) throw new Error(`The change of ${name} has more than three words.`);
+      declare(NAMES.words, first?.[1] ?? [], second?.[1] ?? [], third?.[1] ?? []);
+      kind.words.forEach(([word], at) => {
+        call.declareWord(putText(word), at + 1);
+      });
+    } else if ("on" in kind) declare(kind.isListed ? NAMES.listed : NAMES.switched, kind.on, kind.off);
     else declare(NAMES.ranked, kind.higher, kind.lower, kind.other);
   }
 
@@ -180,5 +188,6 @@ function numberEffects({ names, severities }: Reads["changes"]): (effects: reado
 function effectsOf(kind: ChangeKind): readonly string[] {
   if (typeof kind === "string") return [];
   if ("always" in kind) return kind.always;
+  if ("words" in kind) return kind.words.flatMap(([, effects]) => effects);
   return "on" in kind ? [...kind.on, ...kind.off] : [...kind.higher, ...kind.lower, ...kind.other];
 }

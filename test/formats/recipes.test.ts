@@ -298,6 +298,27 @@ test("what the first effect does not tell is not forgotten: a graver one, a priv
     );
 });
 
+test("which word a state has become counts", () => {
+  const states = [
+    "SUSPENDED",
+    "ACTIVATED",
+    "STAGED",
+    "Suspended",
+    "susp\\u0065nded",
+    "",
+    1,
+    null,
+    { state: "ACTIVATED" },
+  ];
+  checkInTurn(
+    ...states.map((to) => ({
+      event_type: "user_update",
+      resource: { id: "r", type: "user" },
+      changes: [{ field: "state", from: "STAGED", to }],
+    })),
+  );
+});
+
 test("members of changed objects count as changes", () => {
   const large = {
     field: "x",

@@ -3,9 +3,9 @@
  * only the effect counts: they are read as src/services/read/change-effects.ts does, and each effect is a bit.
  */
 import { mix, mixBytes, step } from "../hash";
-import { NAME_ALWAYS, NAME_ENTRY, NAME_LISTED, NAME_MASK, NAME_ORDERED, NAME_RANK } from "./kinds";
+import { NAME_ALWAYS, NAME_ENTRY, NAME_LISTED, NAME_MASK, NAME_ORDERED, NAME_RANK, NAME_WORDS } from "./kinds";
 import { TEXT } from "./memory";
-import { effects, lowerHash, rankOf, seed } from "./paths";
+import { effects, rankOf, seed, wordOf } from "./paths";
 
 const TYPE_WORDS_MAX: i32 = 8;
 const TYPE_WORD_BYTES: i32 = 32;
@@ -96,6 +96,8 @@ export function addEntry(start: usize, length: i32, isOrdered: bool): void {
   else if (name == NAME_ALWAYS) found |= effects(entryKind, 0);
   else if (name == NAME_RANK) {
     if (!addRank()) addOrdered(start, length);
+  } else if (name == NAME_WORDS) {
+    if (!addWord()) addOrdered(start, length);
   } else if (name != 0 && !addSwitch(name == NAME_LISTED)) addOrdered(start, length);
 }
 
@@ -159,8 +161,15 @@ function addRank(): bool {
 /** 0 for a value that has none; -1 for a text that may have one in disguise. */
 function rankAt(start: usize, end: usize): i32 {
   if (start == 0 || load<u8>(start) != 0x22) return 0;
-  const hash = lowerHash(start + 1, <i32>(end - start) - 2);
-  return hash == 0 ? -1 : rankOf(hash);
+  return rankOf(start + 1, <i32>(end - start) - 2);
+}
+
+/** A field whose new value may be a word that counts. False where the bytes have to decide. */
+function addWord(): bool {
+  if (toStart == 0 || load<u8>(toStart) != 0x22) return true;
+  const word = wordOf(entryKind, toStart + 1, <i32>(toEnd - toStart) - 2);
+  if (word > 0) found |= effects(entryKind, word - 1);
+  return word >= 0;
 }
 
 /**

@@ -10,13 +10,14 @@ export const URL: u32 = 8;
 export const CHANGES: u32 = 9;
 /**
  * Names of changed fields that converters know: that it changed counts; whether it was switched on or off; which of two
- * ranked words is higher; the entry; the entry in its place. The number of their effects is in the bits above the mask.
+ * ranked words is higher; which word it is now; the entry; the entry in its place. The number of their effects is in the bits above the mask.
  */
 export const NAME_ALWAYS: u32 = 10;
 export const NAME_SWITCH: u32 = 17;
 export const NAME_RANK: u32 = 18;
 /** As NAME_SWITCH, and it is listed in the output, in the order of the changes. */
 export const NAME_LISTED: u32 = 19;
+export const NAME_WORDS: u32 = 20;
 export const NAME_ENTRY: u32 = 12;
 export const NAME_ORDERED: u32 = 13;
 export const NAME_MASK: u32 = 255;

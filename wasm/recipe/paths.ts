@@ -1,6 +1,6 @@
 /* The paths and names that converters read, by their hashes. */
 import { mix, mixBytes } from "../hash";
-import { NAME_ALWAYS, NAME_ORDERED, NAME_RANK } from "./kinds";
+import { NAME_ALWAYS, NAME_ORDERED, NAME_RANK, NAME_WORDS } from "./kinds";
 import { PATHS, PATHS_MAX, TEXT } from "./memory";
 
 export let seed: u64 = 0;
@@ -50,20 +50,33 @@ export function declareRank(length: i32, rank: u32): void {
   declare(mixBytes(mix(seed, NAME_RANK), TEXT, length), rank);
 }
 
-/** The rank of a word by its `lowerHash`; 0 where it has none. */
-export function rankOf(hash: u64): i32 {
-  return <i32>kindOf(hash);
+/** Declares the word in TEXT, with a number from 1 on, as one of the name that was declared last. */
+export function declareWord(length: i32, number: u32): void {
+  declare(mixBytes(wordsOf(names - 1), TEXT, length), number);
 }
 
-/** The hash of a word in lower case; 0 where that takes more than ASCII. */
-export function lowerHash(start: usize, length: i32): u64 {
-  if (length > LOWER_MAX) return 1;
+function wordsOf(name: u32): u64 {
+  return mix(mix(seed, NAME_WORDS), name);
+}
+
+/** The rank of a text; 0 where it has none, and -1 where that takes more than ASCII to say. */
+export function rankOf(start: usize, length: i32): i32 {
+  return numberOf(start, length, mix(seed, NAME_RANK));
+}
+
+/** The number of a text among the words of a name that was declared with this kind; 0 and -1 as above. */
+export function wordOf(kind: u32, start: usize, length: i32): i32 {
+  return numberOf(start, length, wordsOf(kind >> 8));
+}
+
+function numberOf(start: usize, length: i32, words: u64): i32 {
+  if (length > LOWER_MAX) return 0;
   for (let at = 0; at < length; at++) {
     const byte = load<u8>(start + at);
-    if (byte >= 0x80 || byte == 0x5c) return 0;
+    if (byte >= 0x80 || byte == 0x5c) return -1;
     store<u8>(LOWER + at, <u8>(byte - 0x41) < 26 ? byte | 0x20 : byte);
   }
-  return mixBytes(mix(seed, NAME_RANK), LOWER, length);
+  return <i32>kindOf(mixBytes(words, LOWER, length));
 }
 
 /** Names share the table of paths, so their hashes differ from those of top-level paths. */

@@ -48,12 +48,12 @@ import {
   TEXT_BYTES,
   TIMES,
 } from "./memory";
-import { declareName, declarePath, declareRank, setSeed } from "./paths";
+import { declareName, declarePath, declareRank, declareWord, setSeed } from "./paths";
 import { readLines, readRows } from "./read";
 import { writeTime } from "./specials";
 import { readEvent } from "./walk";
 
-export { canonicalize, declareName, declareRank, declareSeverity, declareTypeWord, groupCount, GROUPS, HEAP };
+export { canonicalize, declareName, declareRank, declareSeverity, declareWord, declareTypeWord, groupCount, GROUPS, HEAP };
 export { isCheckDue, LEAVES, leafCount, OUT, OUT_BYTES, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
 export { ENDS, IDENTITIES, MANY_MAX, OTHERWISE, OUT_ONE, PLACES, ROWS, RUNS, TIMES };

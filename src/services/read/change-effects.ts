@@ -25,7 +25,7 @@ const ROLE_EFFECTS = {
 const ACCOUNT_RULES: ReadonlyMap<string, Rule> = rules([
   ["suspended", onOff("disable", "enable")],
   ["active", onOff("enable", "disable")],
-  ["state", { reads: "entry", judge: accountState }],
+  ["state", words({ suspended: "disable", activated: "enable" })],
   ["account_locked locked", onOff("lock", "unlock")],
   ["mfa.exclusion mfa_exclusion", onOff("mfa_exclude", "mfa_include")],
   ["mfa mfa.configured mfa_enabled totp_enabled totpEnabled", onOff("mfa_enable", "mfa_disable")],
@@ -90,6 +90,7 @@ type Effects = Exclude<ChangeKind, string>;
 function prefixed(reads: Effects, table: string): Effects {
   const named = (effects: readonly string[]) => effects.map((effect) => `${table} ${effect}`);
   if ("always" in reads) return { always: named(reads.always) };
+  if ("words" in reads) return { words: reads.words.map(([word, effects]) => [word, named(effects)]) };
   if ("on" in reads) return { ...reads, on: named(reads.on), off: named(reads.off) };
   return { higher: named(reads.higher), lower: named(reads.lower), other: named(reads.other) };
 }
@@ -161,10 +162,16 @@ function always(effect: Effect): Rule {
   return { reads: { always: [effect] }, judge: () => ({ effect }) };
 }
 
-function accountState({ to }: FieldChange): Judged | undefined {
-  const word = wordOf(to);
-  if (word === "suspended") return { effect: "disable" };
-  return word === "activated" ? { effect: "enable" } : undefined;
+/** A new value that is one of these words. */
+function words(known: Readonly<Record<string, Effect>>): Rule {
+  const effects = new Map(Object.entries(known));
+  return {
+    reads: { words: [...effects].map(([word, effect]) => [word, [effect]]) },
+    judge({ to }) {
+      const effect = effects.get(wordOf(to));
+      return effect && { effect };
+    },
+  };
 }
 
 /** The service's own roles for administrators, by what they may do. */
