@@ -76,6 +76,23 @@ test("most events are converted together, and those that are new, odd or checked
   expect(converted - learning).toBe(2);
 });
 
+test("the one in a thousand that is checked is the only one of its page that is converted alone", () => {
+  let converted = 0;
+  const recipes = recipesOf((describe) => {
+    const encode = makers.ocsf(describe);
+    return (event) => {
+      converted++;
+      return encode(event);
+    };
+  });
+  for (let time = 0; time < 2; time++) manyLines(recipes, pageOfTexts(logins(50)));
+  const { alone } = recipes.counts;
+  converted = 0;
+  for (let time = 0; time < 40; time++) manyLines(recipes, pageOfTexts(logins(100)));
+  expect(recipes.counts.alone - alone).toBe(4);
+  expect(converted).toBe(4);
+});
+
 test("an event of very many values is written as the converter does, also where a recipe would fit", () => {
   const withList = (values: number) =>
     JSON.stringify({ ...LOGIN, list: Array.from({ length: values }, () => 1) });

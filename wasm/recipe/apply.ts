@@ -1,5 +1,6 @@
 /* Writes the output for an event by its recipe, or by a template and the texts that its groups add. */
 import { findList } from "./find";
+import { fingerprint } from "./fingerprint";
 import { groupLeaf, mainLeaf } from "./groups";
 import { LEAVES, SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, SPECIALS_MAX } from "./memory";
 
@@ -31,10 +32,15 @@ const CHECKED_FIRST: u32 = 4;
 const CHECKED_EVERY: u32 = 1000;
 let isDue: bool = false;
 let conversions: u32 = 0;
+/** Of an event among many that was left out to be checked alone; 0 where there is none. */
+let picked: u64 = 0;
 
-/** Whether the last conversion is one to compare with the converter. */
+/** Whether the last conversion is one to compare with the converter. Called once for each event that is converted alone. */
 export function isCheckDue(): bool {
-  return isDue;
+  if (++conversions % CHECKED_EVERY == 0) return true;
+  if (picked != fingerprint()) return isDue;
+  picked = 0;
+  return true;
 }
 
 /**
@@ -49,7 +55,6 @@ export function apply(recipe: usize, added: usize, start: usize, end: usize): i3
     const isKnownPair = combine(recipe, added);
     if (use(added) <= CHECKED_FIRST || !isKnownPair) isDue = true;
   }
-  if (++conversions % CHECKED_EVERY == 0) isDue = true;
   let addedPart = added + HEADER_BYTES;
   let part = recipe + HEADER_BYTES;
   let out = start;
@@ -77,11 +82,19 @@ function failed(recipe: usize, added: usize): i32 {
   return NO_LIST;
 }
 
-/** Whether the next use is one to compare with the converter. */
+/**
+ * Whether to leave out the event that was read last, one of many, because its conversion is to be compared with the
+ * converter. Where it is only one in so many, the next event is not left out.
+ */
 export function isNextDue(recipe: usize, added: usize): bool {
-  if (load<u32>(recipe) < CHECKED_FIRST || (conversions + 1) % CHECKED_EVERY == 0) return true;
-  if (added == 0) return false;
-  return load<u32>(added) < CHECKED_FIRST || (load<u64>(recipe, 16) & (<u64>1 << load<u32>(added, 8))) == 0;
+  if (load<u32>(recipe) < CHECKED_FIRST) return true;
+  if (added != 0) {
+    if (load<u32>(added) < CHECKED_FIRST) return true;
+    if ((load<u64>(recipe, 16) & (<u64>1 << load<u32>(added, 8))) == 0) return true;
+  }
+  if (++conversions % CHECKED_EVERY != 0) return false;
+  picked = fingerprint();
+  return true;
 }
 
 /** Counts a use. */

@@ -28,6 +28,8 @@ export interface RecipeCounts {
   fast: number;
   /** Converted by the converter: new, rare, or not to be made by copying. */
   slow: number;
+  /** Of many at once, those that had to be converted one by one. */
+  alone: number;
   learned: number;
   /** Fingerprints whose output cannot be made by copying. */
   refused: number;
@@ -71,7 +73,7 @@ export function withRecipes(
   const learn = createLearner(make(lists.describeMarked), lists);
   const composer = createComposer(engine);
   const join = createJoiner();
-  const counts: RecipeCounts = { fast: 0, slow: 0, learned: 0, refused: 0, wrong: 0 };
+  const counts: RecipeCounts = { fast: 0, slow: 0, alone: 0, learned: 0, refused: 0, wrong: 0 };
   /** Events so far, by the fingerprint. */
   const seen = new Map<string, number>();
   let account: string | undefined;
@@ -215,6 +217,7 @@ export function withRecipes(
     let alone = 0;
     for (let at = 0; at < ends.length; at++) if (ends[at]! < 0) alone++;
     counts.fast += ends.length - alone;
+    counts.alone += alone;
     const lines = () => engine.lines(length);
     if (alone === 0) return { bytes: lines(), ends };
     try {
