@@ -16,6 +16,8 @@ import type { Source, SourceOptions, SourcePage, SourceQuery, SourceScope } from
 
 export interface PollingSettings extends Times {
   readonly pageSize: number;
+  /** The largest body of an answer. */
+  readonly bodyBytesMax: number;
   readonly overlapMs: number;
   readonly windowMs: number;
   readonly sinceMs: number;

@@ -95,16 +95,12 @@ async function searchBadEvent(context: PollContext, { window, error }: Failure):
     return { next: "again" };
   }
   if (organizations.length === 1 && isUnreadable) readAlone(context, organizations);
-  return halvePages(context, window, isUnreadable);
+  return halvePages(context, window);
 }
 
 /** later: it is a single event already, and there is no token that leads past it. */
-async function halvePages(
-  context: PollContext,
-  window: Window,
-  isSearch: boolean,
-): Promise<FaultConsequence> {
-  const smaller = halved(passOf(context, window), isSearch);
+async function halvePages(context: PollContext, window: Window): Promise<FaultConsequence> {
+  const smaller = halved(passOf(context, window));
   if (smaller === null) return { next: "later" };
   await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "again" };
