@@ -15,10 +15,10 @@ import {
 import { begunAnew, halved, hasMoved, hasPlace, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
-import { isBadContent } from "./skip-event.ts";
 import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
 import { halvesOf, readAlone, replaceByGroups, splitSuspects } from "./split-window.ts";
 import { passTakenOver } from "./take-over.ts";
+import { isBadContent } from "./try-page.ts";
 
 /** No group is made so small by a refused header block that an organization could not be asked for. */
 const HEADER_BYTES_MIN = 512;

@@ -18,9 +18,10 @@ import {
   restarted,
   skippedOne,
 } from "./pass.ts";
-import { canSkip, isBadContent, isSkippedIn, keepSkipped, retriedSingle } from "./skip-event.ts";
+import { canSkip, isSkippedIn, keepSkipped, retriedSingle } from "./skip-event.ts";
 import { skipGap } from "./skip-gap.ts";
 import { InconsistentPageError, RepeatedPageError } from "./source.ts";
+import { isBadContent } from "./try-page.ts";
 
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
 export interface WalkedPage extends Served {
