@@ -8,7 +8,7 @@ import type { Format, FormatDefinition } from "../core/format.ts";
 import { IDENTITY_BYTES, preparePage, UNDATED_MS } from "../core/prepare-page.ts";
 import { eventBytes, eventSize, FIELD, fieldText } from "../core/scanner.ts";
 import { formats as allFormats } from "../formats/index.ts";
-import { describe } from "../services/index.ts";
+import { describeForFormat } from "../services/index.ts";
 import type { Io } from "./io.ts";
 
 /** Formats whose records are lines; the others need a sink that writes files. */
@@ -73,7 +73,7 @@ function chosenFormat(flags: Readonly<Record<string, string | true>>): Format {
       `The options do not fit the format ${definition.name}:\n${z.prettifyError(parsed.error)}`,
     );
   }
-  return definition.create(parsed.data, { describe });
+  return definition.create(parsed.data, { describe: describeForFormat });
 }
 
 /** A flag without a value is true. */
@@ -82,24 +82,31 @@ function given(flag: string | true): string | boolean {
   return flag;
 }
 
-/** Converts line by line; lines without an event are reported and skipped. Returns how many those were. */
+/** Converts line by line; lines without an event, and events that a running sink refuses, are reported and skipped. */
 async function convertLines(format: Format, io: Io): Promise<number> {
   let failures = 0;
   let undated = 0;
+  const report = (what: string, error: unknown) => {
+    failures++;
+    io.stderr.write(`${what} was not converted: ${explain(error)}\n`);
+  };
   for await (const { bytes, number } of unitsOf(io.stdin)) {
     if (io.signal.aborted) break;
     try {
       const found = eventsOf(bytes, number);
       undated += found.undated;
       for (const event of found.events) {
-        const body = format.encode(event);
+        const body = encoded(format, event);
+        if (body instanceof Error) {
+          report(found.isArray ? `Line ${number}, event ${event.index + 1}` : `Line ${number}`, body);
+          continue;
+        }
         io.stdout.write(typeof body === "string" ? body : Buffer.from(body));
         if (!io.stdout.write("\n")) await once(io.stdout, "drain", { signal: io.signal });
       }
     } catch (error) {
       if (io.signal.aborted) throw error;
-      failures++;
-      io.stderr.write(`Line ${number} was not converted: ${explain(error)}\n`);
+      report(`Line ${number}`, error);
     }
   }
   if (undated > 0) {
@@ -107,6 +114,14 @@ async function convertLines(format: Format, io: Io): Promise<number> {
     io.stderr.write(`${count} no readable timestamp. The time of conversion is written instead.\n`);
   }
   return failures;
+}
+
+function encoded(format: Format, event: JournalEvent): string | Uint8Array | Error {
+  try {
+    return format.encode(event);
+  } catch (error) {
+    return error as Error;
+  }
 }
 
 interface Unit {
@@ -171,7 +186,10 @@ function isBlank(line: Buffer): boolean {
 }
 
 /** Events that were not pulled by this program: their line is their page, and their own time the fetch time. */
-function eventsOf(line: Buffer, number: number): { events: JournalEvent[]; undated: number } {
+function eventsOf(
+  line: Buffer,
+  number: number,
+): { events: JournalEvent[]; isArray: boolean; undated: number } {
   const isArray = line.toString("latin1", 0, 64).trimStart().startsWith("[");
   const array = isArray ? line : Buffer.concat([Buffer.from("["), line, Buffer.from("]")]);
   const page = preparePage(array, { organizations: [], provider: "" });
@@ -200,5 +218,5 @@ function eventsOf(line: Buffer, number: number): { events: JournalEvent[]; undat
       index: isArray ? index : number - 1,
     };
   });
-  return { events, undated: page.undated };
+  return { events, isArray, undated: page.undated };
 }

@@ -4,7 +4,8 @@
  * have a few thousand values, and few destinations take more than 5 MB.
  */
 const VALUES_MAX = 100_000;
-const BYTES_MAX = 4 << 20;
+/** A larger event is not converted. */
+export const CONVERTED_BYTES_MAX = 4 << 20;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -16,7 +17,7 @@ const OPEN_ARRAY = 0x5b;
 export type Costly = "too large" | "too many values";
 
 export function costly(event: Uint8Array): Costly | undefined {
-  if (event.length > BYTES_MAX) return "too large";
+  if (event.length > CONVERTED_BYTES_MAX) return "too large";
   return hasManyValues(event) ? "too many values" : undefined;
 }
 

@@ -71,6 +71,8 @@ export interface BatchLimits {
   readonly recordBytesMax?: number;
   readonly recordOverheadBytes?: number;
   readonly batchOverheadBytes?: number;
+  /** What limits the bytes where it is not the destination: an option of the sink, or Tidemark itself. Dead letters name it. */
+  readonly limitedBy?: "Tidemark" | "batchBytesMax" | "messageBytesMax" | "objectBytesMax";
   /** How long an unfilled batch may wait for more events; 0: never wait. */
   readonly ageMsMax: number;
 }

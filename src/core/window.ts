@@ -103,7 +103,7 @@ export interface Pass extends PassBegin {
   readonly reachedMs?: number | undefined;
   /** The time of the last readable event since the request began; absent where answers do not rise in time. */
   readonly latestMs?: number | undefined;
-  /** While a page that failed is searched for its bad event: among so many of the next events it must be. */
+  /** After a page has failed: the cause must be among so many of the next events. */
   readonly suspects?: number | undefined;
   /** After an event was passed over: pages are full again past this time; null until the next event shows it. */
   readonly resumeMs?: number | null | undefined;

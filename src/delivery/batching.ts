@@ -210,7 +210,7 @@ class Taken {
       const size = sizeOf(event, body);
       // A batch that was begun may be stored already, with events that a later limit would keep out.
       if (size > this.#bodyBytesMax && !isExactly(forming)) {
-        this.#bury(tooLargeAlone(page.event(next), size, this.#bodyBytesMax));
+        this.#bury(tooLargeAlone(page.event(next), size, this.#bodyBytesMax, forming.limits.limitedBy));
         continue;
       }
       if (!this.#makesRoom(size)) break;

@@ -121,9 +121,13 @@ export const accountReading = {
 /** The parsed reading part of an account. */
 export type AccountReading = z.output<z.ZodObject<typeof accountReading>>;
 
-export function settingsOf(account: AccountReading, polling: PollingConfig): PollingSettings {
+export function settingsOf(
+  account: AccountReading & { readonly bodyMax: number },
+  polling: PollingConfig,
+): PollingSettings {
   return {
     pageSize: polling.pageSize,
+    bodyBytesMax: account.bodyMax,
     overlapMs: polling.overlap,
     windowMs: polling.window,
     sweepsMs: polling.sweeps,

@@ -16,6 +16,8 @@ import type { Source, SourceOptions, SourcePage, SourceQuery, SourceScope } from
 
 export interface PollingSettings extends Times {
   readonly pageSize: number;
+  /** The largest body of an answer. */
+  readonly bodyBytesMax: number;
   readonly overlapMs: number;
   readonly windowMs: number;
   readonly sinceMs: number;
@@ -38,6 +40,14 @@ export interface LonerRefusal {
   readonly waitMs: number;
 }
 
+/** Unreadable events in a row that were passed on the way to a readable one, the first of them by its cursor. */
+export interface PassedEvents {
+  readonly cursor: string;
+  readonly count: number;
+  /** Of the readable one, where it is behind them and has a time. */
+  readonly readableMs: number | undefined;
+}
+
 /** Facts about the service that polling has found out since the process started. */
 export interface Learned {
   /** The largest header block that is sent; lower than configured once the service has refused one. */
@@ -56,6 +66,8 @@ export interface Learned {
   unorderedUntilMs: number;
   /** How often in a row the name of an unreadable event could not be asked for, by stream. */
   readonly nameFailures: Map<number, number>;
+  /** The next unreadable events that need no search for a readable one, by stream. */
+  readonly passed: Map<number, PassedEvents>;
 }
 
 const FIRST_PATIENCE_MS = 20_000;
@@ -73,6 +85,7 @@ export function createLearned(headerBytesMax: number): Learned {
     slowMs: 0,
     unorderedUntilMs: 0,
     nameFailures: new Map(),
+    passed: new Map(),
   };
 }
 

@@ -18,7 +18,7 @@ export interface PollerParts
 
 /** The poller of one account, with a pace and a service clock of its own. */
 export function openPoller(
-  account: AccountReading & { readonly name: string },
+  account: AccountReading & { readonly name: string; readonly bodyMax: number },
   polling: PollingConfig,
   { discover, nextRun, pace, ...parts }: PollerParts,
 ): Poller {

@@ -1,4 +1,4 @@
-import { costly } from "../core/costly.ts";
+import { CONVERTED_BYTES_MAX, costly } from "../core/costly.ts";
 import type { JournalEvent } from "../core/event.ts";
 import type { Described } from "../core/meaning.ts";
 import type { ServiceDefinition } from "../core/service.ts";
@@ -50,7 +50,7 @@ export function serviceOf(name: string): ServiceDefinition {
 export function describeForFormat(event: JournalEvent): Described {
   if (costly(event.bytes) === "too large")
     throw new Error(
-      `its ${event.size} bytes are too many to convert. A sink with the format raw takes it as it is`,
+      `its ${event.size} bytes are more than the ${CONVERTED_BYTES_MAX} that Tidemark converts. The format raw takes it as it is`,
     );
   return describe(event);
 }

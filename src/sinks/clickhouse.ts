@@ -93,6 +93,7 @@ export const clickhouse = defineSink({
       limits: {
         recordsMax: config.batchEventsMax,
         bytesMax: config.batchBytesMax,
+        limitedBy: "batchBytesMax",
         recordOverheadBytes: 1,
         ageMsMax: config.batchAgeMax,
       },

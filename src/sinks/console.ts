@@ -19,7 +19,7 @@ export const console = defineSink({
   probe: async () => [],
 });
 
-const LIMITS = { recordsMax: 1000, bytesMax: 1 << 20, ageMsMax: 0 };
+const LIMITS = { recordsMax: 1000, bytesMax: 1 << 20, limitedBy: "Tidemark", ageMsMax: 0 } as const;
 const LINE_END = Buffer.from("\n");
 
 function createConsoleSink(stdout: NodeJS.WritableStream): Sink {

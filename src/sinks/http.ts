@@ -106,6 +106,7 @@ export const http = defineSink({
       limits: {
         recordsMax: config.batchEventsMax,
         bytesMax: config.batchBytesMax,
+        limitedBy: "batchBytesMax",
         ...(isArray ? arrayOverheads("[", "]") : { recordOverheadBytes: 1 }),
         ageMsMax: config.batchAgeMax,
       },

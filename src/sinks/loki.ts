@@ -75,6 +75,7 @@ export const loki = defineSink({
       limits: {
         recordsMax: 10_000,
         bytesMax: config.batchBytesMax,
+        limitedBy: "batchBytesMax",
         recordOverheadBytes: 1,
         batchOverheadBytes: STREAMS_BYTES,
         ageMsMax: 0,

@@ -95,6 +95,7 @@ export const otlp = defineSink({
       limits: {
         recordsMax: config.batchEventsMax,
         bytesMax: config.batchBytesMax,
+        limitedBy: "batchBytesMax",
         ...arrayOverheads(head, tail),
         ageMsMax: config.batchAgeMax,
       },

@@ -8,6 +8,7 @@ import { type Batch, type BatchLimits, totalsOf } from "../../src/core/sink.ts";
 import { type Formed, type Forming, formBatch } from "../../src/delivery/batching.ts";
 import { createChunks } from "../../src/delivery/encoded-lines.ts";
 import { everything } from "../../src/delivery/filter.ts";
+import { isMisfit } from "../../src/delivery/misfits.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
 import { runs } from "../support/runs.ts";
@@ -173,6 +174,21 @@ describe("forming a batch", () => {
       expect(formed.to).toEqual(fixture.journal.end());
     },
   );
+
+  test.each([
+    [undefined, "the destination takes"],
+    ["batchBytesMax", "batchBytesMax allows. If the destination takes more, raise it and replay the event"],
+    [
+      "Tidemark",
+      "Tidemark writes at once with a sink of this type. An http or s3 sink with larger limits can deliver them",
+    ],
+  ] as const)("the reason of a misfit says whose limit it is: %s", async (limitedBy, whose) => {
+    await append(0, 1);
+    const formed = await form({ recordBytesMax: BODY - 1, ...(limitedBy && { limitedBy }) });
+    const { reason } = formed.misfits[0]!;
+    expect(reason).toBe(`its ${BODY} bytes are more than the ${BODY - 1} that ${whose}`);
+    expect(isMisfit(reason)).toBe(true);
+  });
 
   test("a record that fits no batch, with the framing, is a misfit; the others go on around it", async () => {
     await append(0, 5);

@@ -130,3 +130,17 @@ test("a timestamp may be a number; without one the time of conversion is written
     expect(errors).toMatch(/^1 events? ha(s|ve) no readable timestamp/);
   }
 });
+
+test("an event of more than 4 MB is reported as a running sink does it, and the others are converted", async () => {
+  const large = LINE.replace('"r"', `"${"x".repeat(4 << 20)}"`);
+  const refused = `was not converted: its ${large.length} bytes are more than the 4194304 that Tidemark converts. The format raw takes it as it is\n`;
+  const lines = await convert(`${LINE}\n${large}\n${LINE}\n`, "--format", "ocsf");
+  expect(lines.out.toString().match(/"class_uid":3001/g)).toHaveLength(2);
+  expect(lines).toMatchObject({ errors: `Line 2 ${refused}`, exitCode: 1 });
+  const array = await convert(`[${LINE},${large},${LINE}]`, "--format", "ecs");
+  expect(array.out.toString().trimEnd().split("\n")).toHaveLength(2);
+  expect(array).toMatchObject({ errors: `Line 1, event 2 ${refused}`, exitCode: 1 });
+  const raw = await convert(`${large}\n`, "--format", "raw");
+  expect(raw).toMatchObject({ errors: "", exitCode: 0 });
+  expect(raw.out.toString()).toBe(`${large}\n`);
+});

@@ -199,7 +199,7 @@ test("an event of very many values is kept as text; commas inside text are no va
 
 test("an event of more than 4 MB is not described for a format, and is text elsewhere", () => {
   const long = journalEvent(`{"service":"directory","text":"${"x".repeat(4 << 20)}"}`);
-  expect(() => describeForFormat(long)).toThrow("too many to convert");
+  expect(() => describeForFormat(long)).toThrow("more than the 4194304 that Tidemark converts");
   expect(describe(long)).toMatchObject({ service: "fallback", unreadable: true });
   expect(describeForFormat(journalEvent({ service: "directory" }))).toMatchObject({ unreadable: false });
 });

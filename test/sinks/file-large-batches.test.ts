@@ -26,6 +26,8 @@ test("no batch is larger than 24 MB, small pages share one, a larger page is spl
 
   const sink = await openFile(disk.folder.path, { path: "all" }, { journal: disk.fixture.journal.id });
   const reader = await disk.fixture.journal.reader("disk");
+  // The reason of a dead letter must not blame the disk.
+  expect(sink.limits.limitedBy).toBe("Tidemark");
   const sizes: number[] = [];
   for (let at = reader.position; ; ) {
     const { batch } = await formBatch({

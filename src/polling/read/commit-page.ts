@@ -29,7 +29,7 @@ export async function commitPage(
     passedOver: placesIn(pass),
     isExpected,
     change(found): WindowChange {
-      const progressed = progress(context, window, pass, page, found, cursor, isExpected);
+      const progressed = progress(context, window, served, found, cursor, isExpected);
       isShuffled = (progressed.pass!.shownAgain ?? 0) > 0;
       if (found.againWith !== undefined) {
         const fresh = progressed.pass!.fresh;
@@ -89,12 +89,12 @@ function lateBeforeMs(window: Window): number {
 function progress(
   { settings }: PollContext,
   window: Window,
-  pass: Pass,
-  page: PreparedPage,
+  { page, isSmall }: Served,
   found: Appended,
   cursor: string | null,
   isExpected: (index: number) => boolean,
 ): Window {
+  const pass = window.pass!;
   const expected = found.repeatedAt.filter(isExpected).length;
   const again = pass.shownAgain ?? 0;
   const shownAgain = again + shownBefore(page, pass.cursor, found.repeatedAt, isExpected);
@@ -104,7 +104,7 @@ function progress(
     repeated: window.repeated + found.repeated - expected,
     changed: window.changed + found.changed,
     pass: {
-      ...movedBy(pass, page, cursor, found.repeated, settings.pageSize),
+      ...movedBy(pass, page, cursor, found.repeated, settings.pageSize, isSmall),
       pages: pass.pages + 1,
       events: pass.events + page.scanned.count,
       ...(pass.shown !== undefined && {

@@ -92,6 +92,8 @@ export interface Served {
   readonly lease: PageLease;
   readonly count: number;
   readonly last: boolean;
+  /** A page with four times its bytes would have been read too. */
+  readonly isSmall: boolean;
   /** The times of events of a foreign organization, which are not in `page`. */
   readonly foreignMs: readonly number[];
 }
@@ -104,12 +106,14 @@ export async function servedOf(
 ): Promise<Served> {
   const leased = await body();
   try {
+    const fourfold = 4 * leased.bytes.length;
+    const isSmall = fourfold <= context.settings.bodyBytesMax && context.memory.hasRoom(fourfold);
     const received = { account: context.account };
     context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
     const { page, count, foreignMs } = await attribute(context, window, leased, query);
     const last = isLastPage({ query, cursor }, head, count);
     noteOrder(context, page, head.sort);
-    return { page, lease: leased.lease, count, last, foreignMs };
+    return { page, lease: leased.lease, count, last, isSmall, foreignMs };
   } catch (error) {
     leased.lease.release();
     throw error;

@@ -68,7 +68,7 @@ export async function isolate(
     return { next: "again" };
   }
   readAlone(context, organizations);
-  const smaller = halved(passOf(context, window), true);
+  const smaller = halved(passOf(context, window));
   if (smaller !== null) await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "later" };
 }

@@ -15,10 +15,10 @@ import {
 import { begunAnew, halved, hasMoved, hasPlace, restarted } from "./pass.ts";
 import { type Canaries, faultIn, probe, verdictOfOthers } from "./probe.ts";
 import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
-import { isBadContent } from "./skip-event.ts";
 import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
 import { halvesOf, readAlone, replaceByGroups, splitSuspects } from "./split-window.ts";
 import { passTakenOver } from "./take-over.ts";
+import { isBadContent } from "./try-page.ts";
 
 /** No group is made so small by a refused header block that an organization could not be asked for. */
 const HEADER_BYTES_MIN = 512;
@@ -95,16 +95,12 @@ async function searchBadEvent(context: PollContext, { window, error }: Failure):
     return { next: "again" };
   }
   if (organizations.length === 1 && isUnreadable) readAlone(context, organizations);
-  return halvePages(context, window, isUnreadable);
+  return halvePages(context, window);
 }
 
 /** later: it is a single event already, and there is no token that leads past it. */
-async function halvePages(
-  context: PollContext,
-  window: Window,
-  isSearch: boolean,
-): Promise<FaultConsequence> {
-  const smaller = halved(passOf(context, window), isSearch);
+async function halvePages(context: PollContext, window: Window): Promise<FaultConsequence> {
+  const smaller = halved(passOf(context, window));
   if (smaller === null) return { next: "later" };
   await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });
   return { next: "again" };

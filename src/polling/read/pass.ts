@@ -24,8 +24,10 @@ const SKIPS_MAX = 200;
  * - anew: an event was taken for a changed copy, and a later page shows that it is a twin (R10). The pass begins
  *   at its own start, with a mark at their identity.
  * - halve: a page failed. The same place again with half the page size. `suspects` counts the events among
- *   which the bad one must be; when all of them were read, the failure has passed and pages are full again. That
- *   needs a later time than that of the request: else the full page that failed would be asked for without end.
+ *   which the cause must be; when all of them were read, the failure has passed.
+ * - grow: outside of a search, the page size doubles after a page so small that four times its bytes would have been
+ *   read too: pages of large events would grow and fail in turn. That needs a later time than that of the request:
+ *   else the page that failed would be asked for without end.
  * - skip: a single event failed and its token leads past it. Pages are full again as soon as the time is
  *   certain to be past that event: two distinct times after it. After a restart, a skipped event before the pass's place
  *   may come again; one behind it certainly does, and is forgotten until then.
@@ -62,6 +64,7 @@ export function movedBy(
   cursor: string | null,
   repeated: number,
   limitMax: number,
+  isSmall = false,
 ): Pass {
   const { count } = page.scanned;
   const lastPage = nameOf(page);
@@ -69,16 +72,16 @@ export function movedBy(
     throw new RepeatedPageError();
   const isUnordered = pass.isUnordered === true || !isInOrder(pass, page);
   const reachedMs = isUnordered ? ownStartMs(pass) : reachedBy(pass, page);
-  const suspects = pass.suspects === undefined ? undefined : pass.suspects - (count - repeated);
+  const suspects = Math.max(0, (pass.suspects ?? 0) - (count - repeated));
   const resumeMs = pass.resumeMs === null && count > 0 ? reachedMs : pass.resumeMs;
   const latestMs = isUnordered ? undefined : latestOf(page, pass.latestMs);
   const place = { cursor, reachedMs, latestMs, suspects, resumeMs, lastPage };
   const moved = { ...pass, ...place, ...(isUnordered && { isUnordered }) };
-  const isPast =
-    (suspects !== undefined && suspects <= 0 && hasMoved(moved)) ||
-    (typeof resumeMs === "number" && reachedMs > resumeMs);
-  if (!isPast || isUnordered || pass.limit >= limitMax) return moved;
-  return { ...restarted(moved, limitMax), suspects: undefined, resumeMs: undefined };
+  if (isUnordered || pass.limit >= limitMax) return moved;
+  if (typeof resumeMs === "number" && reachedMs > resumeMs)
+    return { ...restarted(moved, limitMax), suspects: undefined, resumeMs: undefined };
+  if (!isSmall || suspects > 0 || resumeMs !== undefined || !hasMoved(moved)) return moved;
+  return restarted(moved, Math.min(limitMax, pass.limit * 2));
 }
 
 /** Drops the cursor; the request goes on from the last event's time. The service refuses a start in the future. */
@@ -127,14 +130,12 @@ export function hasMoved(pass: Pass): boolean {
   return restarted(pass, pass.limit).startMs > pass.startMs;
 }
 
-/** null: it is a single event already. `isSearch`: a bad event is looked for, so pages grow again behind it. */
-export function halved(pass: Pass, isSearch: boolean): Pass | null {
+/** null: it is a single event already. */
+export function halved(pass: Pass): Pass | null {
   if (pass.limit <= 1) return null;
-  const smaller = restarted(pass, Math.floor(pass.limit / 2));
-  if (!isSearch) return smaller;
-  // All suspects were read, and still a page failed: the bad event is another one.
+  // All suspects were read, and still a page failed: the cause is another event.
   const suspects = pass.suspects === undefined || pass.suspects <= 0 ? pass.limit : pass.suspects;
-  return { ...smaller, suspects: Math.min(suspects, pass.limit) };
+  return { ...restarted(pass, Math.floor(pass.limit / 2)), suspects: Math.min(suspects, pass.limit) };
 }
 
 /** Whether what was skipped there stays skipped, although the pass goes on from its start. */

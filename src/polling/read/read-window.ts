@@ -50,8 +50,9 @@ export async function readWindow(
 
   function add(request: PageRequest, page: Promise<Fetched>, mayBeCut: boolean): void {
     const served = page.then((fetched) => {
-      // A dense window is cut up after its first page, so nothing is asked for ahead before that.
-      if (!mayBeCut && mayHaveMore(request, fetched))
+      // A dense window is cut up after its first page, so nothing is asked for ahead before that. Nor is anything behind a
+      // single event: what is found out about it holds for the next ones too.
+      if (!mayBeCut && request.query.limit > 1 && mayHaveMore(request, fetched))
         entry.next = { ...request, cursor: fetched.page.head.searchAfter! };
       askAhead();
       return servedOf(context, request, fetched.page).catch((error: unknown) =>

@@ -4,11 +4,13 @@ import { FIELD, fieldText } from "../../core/scanner.ts";
 import type { Window } from "../../core/window.ts";
 import { type PollContext, timeText } from "../context.ts";
 import { ownerAt } from "./counts.ts";
-import { fetchPage, type PageRequest, type Served, servedOf } from "./fetch-page.ts";
+import type { PageRequest, Served } from "./fetch-page.ts";
+import { findReadable } from "./find-readable.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
 import { isShownAgain, metIn, skippedOne } from "./pass.ts";
 import { type EventName, type SkippedEvent, skipGap } from "./skip-gap.ts";
 import { UnreadablePageError } from "./source.ts";
+import { isBadContent, tried } from "./try-page.ts";
 
 export const IDENTITY_FIELDS = ["id", "timestamp", "service", "event_type", "organization"];
 
@@ -24,17 +26,8 @@ export function isPassedOver(reason: string | null): boolean {
 
 /** A broken answer may be an accident of that one answer: a single event is asked for so often before it is given up. */
 const TRIES = 3;
-/** So many events in a row may be unreadable before it is asked whether the service is at fault, not the events. */
-const BEHIND_MAX = 20;
 /** The name of an event is asked for so often in a row. Without an answer, the event is passed over without a name. */
 const NAME_TRIES = 10;
-
-/** Whether a page fails because of its content, so that a smaller one may succeed. */
-export function isBadContent(context: PollContext, error: unknown): boolean {
-  if (error instanceof UnreadablePageError) return true;
-  const { kind } = context.source.fault(error);
-  return kind === "body_too_large" || kind === "no_room";
-}
 
 /** Whether the page is a single event that fails because of its content, and the token leads past it. */
 export function canSkip(
@@ -48,8 +41,8 @@ export function canSkip(
 }
 
 /**
- * Asks for the event again before it is given up; one that is too large stays that. Where the events behind it are not
- * readable either, nor the first one of the request any more, the service is at fault, not the event: the error is thrown.
+ * Asks for the event again before it is given up; one that is too large stays that. Where no other event is readable, the
+ * service is at fault, not the event: the error is thrown.
  */
 export async function retriedSingle(
   context: PollContext,
@@ -63,22 +56,9 @@ export async function retriedSingle(
     const again = await tried(context, request);
     if ("served" in again) return again.served;
   }
-  for (let cursor = searchAfter, tries = 0; tries < BEHIND_MAX; tries++) {
-    const behind = await tried(context, { ...request, cursor });
-    if ("served" in behind) {
-      const { page, lease } = behind.served;
-      const nextMs = page.scanned.count > 0 ? page.timesMs[0] : undefined;
-      lease.release();
-      return skip(context, request, error, nextMs === UNDATED_MS ? undefined : nextMs);
-    }
-    if (behind.searchAfter === undefined) break;
-    cursor = behind.searchAfter;
-  }
-  if (request.cursor === null) throw error;
-  const first = await tried(context, { ...request, cursor: null });
-  if ("error" in first) throw error;
-  first.served.lease.release();
-  return skip(context, request, error);
+  const found = await findReadable(context, request, searchAfter);
+  if (found === undefined) throw error;
+  return skip(context, request, error, found.timeMs);
 }
 
 /** A single event that found no room beside other pages: one at a time may exceed the memory budget. */
@@ -92,23 +72,6 @@ async function readAlone(
     return "served" in again ? again.served : await skip(context, request, again.error);
   } finally {
     done();
-  }
-}
-
-async function tried(
-  context: PollContext,
-  request: PageRequest,
-): Promise<
-  { readonly served: Served } | { readonly searchAfter: string | undefined; readonly error: unknown }
-> {
-  const fetched = await fetchPage(context, request);
-  try {
-    return { served: await servedOf(context, request, fetched.page) };
-  } catch (error) {
-    if (!isBadContent(context, error)) throw error;
-    return { searchAfter: fetched.page.head.searchAfter, error };
-  } finally {
-    fetched.release();
   }
 }
 

@@ -18,9 +18,10 @@ import {
   restarted,
   skippedOne,
 } from "./pass.ts";
-import { canSkip, isBadContent, isSkippedIn, keepSkipped, retriedSingle } from "./skip-event.ts";
+import { canSkip, isSkippedIn, keepSkipped, retriedSingle } from "./skip-event.ts";
 import { skipGap } from "./skip-gap.ts";
-import { InconsistentPageError, RepeatedPageError, UnreadablePageError } from "./source.ts";
+import { InconsistentPageError, RepeatedPageError } from "./source.ts";
+import { isBadContent } from "./try-page.ts";
 
 /** A page of a walk. `againMs`: the walk began anew there, and the events of that time come again. */
 export interface WalkedPage extends Served {
@@ -91,7 +92,7 @@ export async function* pagesOf(
         if (signal.aborted || !isBadContent(context, error)) throw error;
         if (canSkip(context, request, searchAfter, error))
           return retriedSingle(context, request, searchAfter!, error);
-        const smaller = halved(pass, error instanceof UnreadablePageError);
+        const smaller = halved(pass);
         if (smaller === null) throw error;
         beginAt(smaller);
         return null;
@@ -113,7 +114,7 @@ export async function* pagesOf(
       hasShown = true;
       try {
         trail.add(cursor, served.page);
-        const moved = movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize);
+        const moved = movedBy(pass, served.page, searchAfter ?? null, 0, settings.pageSize, served.isSmall);
         pass = { ...moved, pages: pass.pages + 1 };
       } catch (error) {
         served.lease.release();

@@ -165,6 +165,7 @@ export async function openBulk(
     limits: {
       recordsMax: REQUEST_RECORDS_MAX,
       bytesMax: config.batchBytesMax,
+      limitedBy: "batchBytesMax",
       recordBytesMax: config.batchBytesMax - 1,
       recordOverheadBytes: 1,
       ageMsMax: config.batchAgeMax,

@@ -17,7 +17,7 @@ import { stateOf } from "./recover.ts";
 import { errnoOf, type FileSystem, sinkError } from "./system.ts";
 
 /** A full page: a rest of it would need a write and a commit of its own. */
-const LIMITS = { recordsMax: 10_000, bytesMax: 24 << 20 };
+const LIMITS = { recordsMax: 10_000, bytesMax: 24 << 20, limitedBy: "Tidemark" } as const;
 /** Encoded events need memory beside their page. With half a page at a time, the peak of an export is 40 MB lower. */
 const ENCODED_LIMITS = { ...LIMITS, recordsMax: 5000 };
 /** Pages of many organizations that come together share a write. */

@@ -94,6 +94,7 @@ export const googleSecops = defineSink({
       limits: {
         recordsMax: config.batchEventsMax,
         bytesMax: config.batchBytesMax,
+        limitedBy: "batchBytesMax",
         ...arrayOverheads(connection.head, TAIL),
         ageMsMax: config.batchAgeMax,
       },

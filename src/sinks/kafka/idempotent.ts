@@ -18,7 +18,12 @@ export async function openIdempotent(client: KafkaClient, context: KafkaContext)
   return {
     framed: true,
     writesMax: KAFKA_WRITES_MAX,
-    limits: { recordsMax: config.batchRecordsMax, bytesMax: config.batchBytesMax, ageMsMax: 0 },
+    limits: {
+      recordsMax: config.batchRecordsMax,
+      bytesMax: config.batchBytesMax,
+      limitedBy: "batchBytesMax",
+      ageMsMax: 0,
+    },
     ...createBatchWriter({
       client,
       context,

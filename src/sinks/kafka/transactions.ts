@@ -156,6 +156,7 @@ function opened({ client, context, producer, topics, notes, position, positionMe
     limits: {
       recordsMax: config.batchRecordsMax,
       bytesMax: config.batchBytesMax,
+      limitedBy: "batchBytesMax",
       ageMsMax: 0,
     },
     ...createBatchWriter({ client, context, topics, send }),

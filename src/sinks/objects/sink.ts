@@ -149,6 +149,7 @@ export async function openObjects(context: SinkContext<unknown>, parts: ObjectSi
     limits: {
       recordsMax: settings.objectEventsMax,
       bytesMax: settings.objectBytesMax,
+      limitedBy: "objectBytesMax",
       recordOverheadBytes: 1,
       ageMsMax: settings.objectAgeMax,
     },

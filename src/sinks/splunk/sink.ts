@@ -111,7 +111,7 @@ export const splunkHec = defineSink({
     }
 
     return {
-      limits: { recordsMax: 10_000, bytesMax: config.batchBytesMax, ageMsMax: 0 },
+      limits: { recordsMax: 10_000, bytesMax: config.batchBytesMax, limitedBy: "batchBytesMax", ageMsMax: 0 },
       writesMax: config.acknowledge?.batchesMax ?? WRITES_MAX,
       encode(event) {
         const body = textOf(format.encode(event));

@@ -77,6 +77,7 @@ export const syslog = defineSink({
         recordsMax: 5000,
         bytesMax: Math.max(1e6, config.messageBytesMax + COUNT_BYTES_MAX),
         recordBytesMax: config.messageBytesMax,
+        limitedBy: "messageBytesMax",
         recordOverheadBytes: isCounting ? COUNT_BYTES_MAX : 1,
         ageMsMax: 0,
       },
