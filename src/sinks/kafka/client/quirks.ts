@@ -7,22 +7,22 @@ interface RequestQueue {
   scheduleCheckPendingRequests(): void;
 }
 
+const IS_REPAIRED = Symbol("isRepaired");
+
 /** The parts of kafkajs's cluster that are used here. */
 interface Cluster {
   retrier<Value>(attempt: (bail: (error: unknown) => void) => Promise<Value>): Promise<Value>;
   metadata(of?: object): Promise<object | null>;
+  [IS_REPAIRED]?: boolean;
 }
 
 const CLUSTER = "kafkajs/src/cluster/index.js";
 const QUEUE = "kafkajs/src/network/requestQueue/index.js";
 const CHECK_MS = 10;
 
-let repaired: Promise<void> | undefined;
-
-/** Once for the process: the repairs are of kafkajs's own classes. */
-export function repairLibrary(): Promise<void> {
-  repaired ??= Promise.all([calmRequestQueues(), keepMetadataErrors()]).then(() => {});
-  return repaired;
+/** The repairs are of kafkajs's own classes, so they are made once for the process. */
+export async function repairLibrary(): Promise<void> {
+  await Promise.all([calmRequestQueues(), keepMetadataErrors()]);
 }
 
 /**
@@ -31,7 +31,9 @@ export function repairLibrary(): Promise<void> {
  */
 async function keepMetadataErrors(): Promise<void> {
   const { default: cluster } = (await import(CLUSTER)) as { default: { prototype: Cluster } };
-  const { metadata } = cluster.prototype;
+  const { metadata, [IS_REPAIRED]: isRepaired } = cluster.prototype;
+  if (isRepaired) return;
+  cluster.prototype[IS_REPAIRED] = true;
   cluster.prototype.metadata = function (this: Cluster, of) {
     return this.retrier(async (bail) => {
       const answer = await metadata.call(this, of).catch((error: unknown) => {
