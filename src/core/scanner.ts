@@ -36,7 +36,7 @@ export const FIELD = {
 export type FieldColumn = (typeof FIELD)[keyof typeof FIELD];
 export { STRIDE };
 
-/** As in wasm/scan.ts. */
+/** As in wasm/skip.ts. */
 const DEPTH_MAX = 500;
 
 /** The text is not a JSON array of objects; the message says what came instead, and where. */
@@ -166,7 +166,7 @@ function stringText(bytes: Buffer, start: number, end: number): string {
   return bytes.toString("utf8", start + 1, end - 1);
 }
 
-/** What the scanner expected, by the numbers of wasm/scan.ts. A test compares both lists. */
+/** What the scanner expected, by the numbers of wasm/skip.ts. A test compares both lists. */
 const NOT_ARRAY = 1;
 const NOT_OBJECT = 2;
 const TOO_DEEP = 13;

@@ -31,7 +31,7 @@ test("the columns of a scanned event", () => {
 });
 
 test("the numbers of what the scanner expected", () => {
-  const scan = constantsOf("wasm/scan.ts");
+  const scan = constantsOf("wasm/skip.ts");
   const source = readFileSync("src/core/scanner.ts", "utf8");
   const table = new Map(
     [...source.matchAll(/^ {2}(\d+): "(.*)",$/gm)].map(([, number, words]) => [Number(number), words!]),
@@ -58,7 +58,7 @@ test("the numbers of what the scanner expected", () => {
 });
 
 test("the depth that values may be nested to", () => {
-  const depth = constantsOf("wasm/scan.ts").get("DEPTH_MAX")!;
+  const depth = constantsOf("wasm/skip.ts").get("DEPTH_MAX")!;
   const nested = (levels: number) => Buffer.from(`[{"a":${"[".repeat(levels)}${"]".repeat(levels)}}]`);
   expect(() => scanPage(nested(depth + 2))).toThrow(`nested more than ${depth} deep`);
   expect(scanPage(nested(depth - 2)).count).toBe(1);
