@@ -15,15 +15,15 @@ const ROUND_MS_MAX = 180_000;
 
 /**
  * The main job: everything from the API into one sink by `run --once`, with the default config. Beside it a
- * bare loop reads the same pages and throws them away. Each job runs with `events` and with three times as
- * many. Speed and processor time per event are the slopes between the two, so start-up does not count; the
- * column "seconds" is the whole larger run. Jobs take turns, and the two sizes of a job follow each other: a machine
+ * bare loop reads the same pages and throws them away. Each job runs with `events` and with `larger` events, mostly
+ * three times as many. Speed and processor time per event are the slopes between the two, so start-up does not count;
+ * the column "seconds" is the whole larger run. Jobs take turns, and the two sizes of a job follow each other: a machine
  * that is slower for some minutes slows both.
  *
- * @param {{ events: number, organizations: number, pageSize: number, rounds: number,
+ * @param {{ events: number, larger: number, organizations: number, pageSize: number, rounds: number,
  *   jobs: readonly { name: string, sink: object | (() => object), env?: object }[] }} scenario
  */
-export async function benchExport({ events, organizations, pageSize, rounds, jobs }) {
+export async function benchExport({ events, larger, organizations, pageSize, rounds, jobs }) {
   const runs = new Map();
   /** By job, the reason; such a job has a row that says so. */
   const failed = new Map();
@@ -31,7 +31,7 @@ export async function benchExport({ events, organizations, pageSize, rounds, job
   const simulators = new Map();
   let jsonSecondsPerEvent = 0;
   try {
-    for (const count of [events, 3 * events]) simulators.set(count, await simulatorFor(count, organizations));
+    for (const count of [events, larger]) simulators.set(count, await simulatorFor(count, organizations));
     jsonSecondsPerEvent = jsonCost(simulators.get(events), start);
     for (const simulator of simulators.values()) await measure(bareLoop(simulator, start, pageSize));
     for (let round = 0, startedMs = Date.now(); round < rounds; round++, startedMs = Date.now()) {
@@ -57,7 +57,9 @@ export async function benchExport({ events, organizations, pageSize, rounds, job
   }
   const measured = [...runs]
     .filter(([name]) => !failed.has(name))
-    .map(([name, counts]) => rowOf(name, counts, events, runs.get("bare loop"), jsonSecondsPerEvent));
+    .map(([name, counts]) =>
+      rowOf(name, counts, { events, larger }, runs.get("bare loop"), jsonSecondsPerEvent),
+    );
   const notes = Array.from(failed, ([name, reason]) => ({ job: `${name}: failed, ${reason}` }));
   return { rows: [...measured, ...notes], failed: failed.size };
 }
@@ -85,17 +87,18 @@ function note(runs, name, count, run) {
   runs.set(name, counts);
 }
 
-function rowOf(name, counts, events, bareCounts, jsonSecondsPerEvent) {
-  const [small, large] = [counts.get(events), counts.get(3 * events)];
-  const slope = (large.cpuSeconds - small.cpuSeconds) / (2 * events);
-  const perSecond = speedOf(counts, events);
+function rowOf(name, counts, sizes, bareCounts, jsonSecondsPerEvent) {
+  const { events, larger } = sizes;
+  const [small, large] = [counts.get(events), counts.get(larger)];
+  const slope = (large.cpuSeconds - small.cpuSeconds) / (larger - events);
+  const perSecond = speedOf(counts, sizes);
   const speed =
     perSecond === undefined
       ? { "events/s": "too noisy", "MB/s": "", "of the bare loop": "" }
       : {
           "events/s": Math.round(perSecond),
           "MB/s": Math.round((perSecond * EVENT_BYTES) / 1e6),
-          "of the bare loop": Number((perSecond / (speedOf(bareCounts, events) ?? Number.NaN)).toFixed(2)),
+          "of the bare loop": Number((perSecond / (speedOf(bareCounts, sizes) ?? Number.NaN)).toFixed(2)),
         };
   return {
     job: name,
@@ -104,14 +107,14 @@ function rowOf(name, counts, events, bareCounts, jsonSecondsPerEvent) {
     "µs/event": Number((slope * 1e6).toFixed(1)),
     "of JSON": Number((slope / jsonSecondsPerEvent).toFixed(2)),
     [`RSS MB ${events}`]: Math.round(small.peakBytes / 1e6),
-    [`RSS MB ${3 * events}`]: Math.round(large.peakBytes / 1e6),
+    [`RSS MB ${larger}`]: Math.round(large.peakBytes / 1e6),
   };
 }
 
 /** Undefined where the larger run took hardly longer than the smaller one: something else slowed that down. */
-function speedOf(counts, events) {
-  const [small, large] = [counts.get(events).seconds, counts.get(3 * events).seconds];
-  return large > 1.2 * small ? (2 * events) / (large - small) : undefined;
+function speedOf(counts, { events, larger }) {
+  const [small, large] = [counts.get(events).seconds, counts.get(larger).seconds];
+  return large > 1.2 * small ? (larger - events) / (large - small) : undefined;
 }
 
 function jsonCost(simulator, start) {
