@@ -41,10 +41,12 @@ const PART_BYTES_MAX: Readonly<Record<PackKind, number>> = {
   records: Number.POSITIVE_INFINITY,
   gzip: GZIP_PART_BYTES,
 };
-/** Input buffers that are kept to be used again: so many, and each up to this size. */
+/** Input buffers that are kept to be used again: so many, each up to this size, and as many small ones as are at the thread. */
 const KEPT_MAX = 4;
 const KEPT_BYTES_MAX = 20_000_000;
+/** Sizes are rounded up, so that a buffer fits other parts of about the same size. */
 const STEP_BYTES = 1 << 20;
+const SMALL_STEP_BYTES = 1 << 16;
 /** The next output may need more than the last one. */
 const SHARE_KEPT = 0.98;
 const SHARE_SLACK = 1.05;
@@ -105,7 +107,7 @@ export function createPacker(): Packer {
   function take({ id, memory, length, isLast }: PackMessage): void {
     const order = open.get(id)!;
     order.packed.add(memory.subarray(0, length), isLast);
-    if (kept.length < KEPT_MAX && memory.length <= KEPT_BYTES_MAX) kept.push(memory);
+    keep(memory);
     parts--;
     partBytes -= order.parts.shift()!;
     if (isLast) {
@@ -126,11 +128,17 @@ export function createPacker(): Packer {
     worker = undefined;
   }
 
+  function keep(memory: Uint8Array<ArrayBuffer>): void {
+    const isFew = kept.length < KEPT_MAX && memory.length <= KEPT_BYTES_MAX;
+    if (isFew || sizeOf(kept) + memory.length <= SMALL_PARTS_BYTES) kept.push(memory);
+  }
+
   function memoryOf(length: number): Uint8Array<ArrayBuffer> {
     const at = kept.findIndex((memory) => memory.length >= length);
     if (at >= 0) return kept.splice(at, 1)[0]!;
     kept.shift();
-    return new Uint8Array(new ArrayBuffer(Math.ceil(length / STEP_BYTES) * STEP_BYTES));
+    const step = length > STEP_BYTES / 2 ? STEP_BYTES : SMALL_STEP_BYTES;
+    return new Uint8Array(new ArrayBuffer(Math.ceil(length / step) * step));
   }
 
   function sendMore(): void {
