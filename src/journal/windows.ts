@@ -12,6 +12,7 @@ import {
 } from "../core/window.ts";
 import { DamagedStateError, type State } from "./database.ts";
 import type { Gaps } from "./gaps.ts";
+import { createNumbering } from "./numbering.ts";
 import { rowChecksum } from "./row-checksums.ts";
 import type { StoredStream } from "./shared-time.ts";
 
@@ -58,10 +59,11 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill" | "meet
   const insert = db.prepare(
     `INSERT INTO windows (id, ${COLUMNS}, looks, first_ms) VALUES (@id, ${VALUES}, @asked_ms IS NOT NULL, @asked_ms)`,
   );
-  const newestId = db.prepare("SELECT COALESCE(MAX(id), 0) FROM windows").pluck();
   // SQLite gives the number of a removed row again. A read of the removed window that is under way would then change
   // another window, so no number is used twice while the process runs.
-  let usedId = 0;
+  const windowIds = createNumbering(db, "windows");
+  // Nor is that of a stream: it is remembered, also where its row is gone again because the commit failed.
+  const streamIds = createNumbering(db, "streams");
   const update = db.prepare(
     `UPDATE windows SET ${COLUMNS.split(", ")
       .map((column) => `${column} = @${column}`)
@@ -101,20 +103,20 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill" | "meet
   const streamByKey = db.prepare("SELECT id FROM streams WHERE key = ?").pluck();
   const streamById = db.prepare("SELECT * FROM streams WHERE id = ?");
   const insertStream = db.prepare(
-    "INSERT INTO streams (account, provider, organizations, services, key) VALUES (?, ?, ?, ?, ?)",
+    "INSERT INTO streams (id, account, provider, organizations, services, key) VALUES (?, ?, ?, ?, ?, ?)",
   );
 
   return {
     /** Inside the caller's transaction. */
     apply(change: WindowChange): void {
       const looks = looksOf(change);
-      usedId = Math.max(usedId, newestId.get() as number);
+      windowIds.see();
       for (const id of change.remove ?? []) if (remove.run(id).changes === 0) throw new StaleWindowError(id);
       for (const window of change.put ?? [])
         if (update.run({ id: window.id, ...rowOf(window) }).changes === 0)
           throw new StaleWindowError(window.id);
       for (const { id } of looks === undefined ? [] : (change.put ?? [])) limitLooks.run({ ...looks, id });
-      for (const window of change.add ?? []) insert.run({ id: ++usedId, ...rowOf(window) });
+      for (const window of change.add ?? []) insert.run({ id: windowIds.next(), ...rowOf(window) });
       if (change.filled !== undefined) gaps.fill(change.filled);
       const fresh = gaps.add(change.gaps ?? []);
       if (change.met !== undefined) gaps.meet(change.met, fresh);
@@ -127,8 +129,9 @@ export function createWindows(db: State, gaps: Pick<Gaps, "add" | "fill" | "meet
       const key = JSON.stringify([account, provider, organizations, services]);
       const known = streamByKey.get(key) as number | undefined;
       if (known !== undefined) return streamOf(known);
-      const { lastInsertRowid } = insertStream.run(account, provider, organizations, services, key);
-      return streamOf(Number(lastInsertRowid));
+      const id = streamIds.next();
+      insertStream.run(id, account, provider, organizations, services, key);
+      return streamOf(id);
     },
 
     covered: (account: string) => coverageIn(coverage.iterate(account)),

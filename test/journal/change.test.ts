@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openStateForReading } from "../../src/journal/database.ts";
+import { createWindows } from "../../src/journal/windows.ts";
 import { type JournalFixture, openFixture } from "./support.ts";
 
 let fixture: JournalFixture;
@@ -33,6 +34,21 @@ test("a change that throws changes nothing, and the next one runs", async () => 
   await expect(failing).rejects.toThrow("no");
   await next;
   expect(fixture.db.prepare("SELECT key FROM meta WHERE key LIKE 'k%'").pluck().all()).toEqual(["k2"]);
+});
+
+test("a stream whose commit failed is not taken for the next one, which would get its number", async () => {
+  const windows = createWindows(fixture.db, { add: () => [], fill: () => {}, meet: () => {} });
+  const streamOf = (organization: string) =>
+    windows.stream({ account: "acme", provider: null, organizations: [organization], services: ["all"] });
+  const failing = fixture.db.change(() => {
+    streamOf("a".repeat(24));
+    throw new Error("database or disk is full");
+  });
+  await expect(failing).rejects.toThrow("full");
+  const stream = await fixture.db.change(() => streamOf("b".repeat(24)));
+  expect(stream.organizations).toEqual(["b".repeat(24)]);
+  const stored = fixture.db.prepare("SELECT organizations FROM streams WHERE id = ?").pluck();
+  expect(stored.get(stream.id)).toBe(JSON.stringify(["b".repeat(24)]));
 });
 
 test("a state file that was opened for reading takes no change", async () => {
