@@ -1,5 +1,6 @@
 // A campaign: part of `npm test`, too long for `npm run test:unit`.
 import { afterEach, describe, expect, test } from "vitest";
+import { newWindow } from "../../src/core/window.ts";
 import {
   COMPLETE,
   DAY,
@@ -90,6 +91,24 @@ describe("R29 since applies once", () => {
     await it.drain();
     expect(await it.compare()).toMatchObject(COMPLETE);
     expect(await it.journal.gaps()).toEqual([]);
+  });
+
+  test("R36 the windows of an organization that goes before its first read do not overlap", async () => {
+    const it = await open({ simulator: { organizations: 2, events: 0 }, account: { since: "1h" } });
+    const [kept, dropped] = it.organizations as [string, string];
+    await it.restart({ account: { since: "1h", organizations: [kept] } });
+    await it.drain();
+    const [live] = await it.journal.windows({ live: true });
+    const own = await it.journal.stream({ ...live!.stream, organizations: [dropped] });
+    const placedMs = START_MS + MINUTE;
+    await it.journal.changeWindows({ add: [newWindow(own, placedMs, placedMs, { live: true })] });
+    it.simulator.control.clock.advance(HOUR);
+    await it.restart({ account: { since: "1h", organizations: [kept] } });
+    await it.drain();
+    const windows = await it.journal.windows({ stream: own.id });
+    expect(windows.length).toBeGreaterThan(1);
+    expect(windows[0]!.fromMs).toBe(placedMs);
+    for (const [index, { fromMs }] of windows.slice(1).entries()) expect(fromMs).toBe(windows[index]!.toMs);
   });
 
   test("R29 an outage longer than the service's retention is a gap with its hours, for every organization", async () => {

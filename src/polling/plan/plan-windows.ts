@@ -57,7 +57,9 @@ async function setAside(context: PollContext, scope: AccountScope, nowMs: number
     if (window.state === "refused" && (here.length === 0 || !isTriedAgain(window, nowMs))) continue;
     if (window.state === "unread" && here.length === organizations.length) continue;
     const add = window.live ? endedWindow(context, window, window.toMs) : [];
-    if (window.live) add.push(...(await untilGone(context, window, scope, nowMs)));
+    // The end of a window that was never read is a millisecond behind its beginning.
+    if (window.live)
+      add.push(...(await untilGone(context, { ...window, toMs: add.at(-1)!.toMs }, scope, nowMs)));
     else {
       if (here.length > 0) add.push(await part(context, window, here, null));
       for (const id of organizations.filter((id) => !active.has(id)))
