@@ -71,7 +71,14 @@ function openLock(stateFile: string, timeoutMs: number): Database.Database {
   }
 }
 
-function cannotLock(stateFile: string, error: unknown): UsageError {
+function cannotLock(stateFile: string, error: unknown): Error {
+  const { code } = error as NodeJS.ErrnoException;
+  // This passes, and is no fault of the command: whoever starts the program may start it again.
+  if (/^(SQLITE_(FULL|IOERR)|ENOSPC|EDQUOT|EIO)/.test(code ?? ""))
+    return new Error(
+      `The lock ${stateFile}.lock cannot be taken (${(error as Error).message}): make room on its disk, and start again.`,
+      { cause: error },
+    );
   return new UsageError(
     `The lock ${stateFile}.lock cannot be taken (${(error as Error).message}): check that its folder exists, and that this user may write there and may open the lock file. It belongs to the user that made it.`,
     { cause: error },

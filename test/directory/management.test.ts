@@ -364,6 +364,38 @@ describe("paging", () => {
   });
 });
 
+describe("a list of organizations of a hostile service", () => {
+  const answerOf = (skip: number, limit: number, name: number, id: number) => ({
+    results: Array.from({ length: limit }, (_, at) => ({
+      _id: String(skip + at).padStart(id, "0"),
+      displayName: "n".repeat(name),
+      more: "m".repeat(name),
+    })),
+    totalCount: 1e9,
+  });
+  const serve = (name: number, id: number) =>
+    open((request, response) => {
+      const { searchParams } = new URL(request.url!, "http://x");
+      const [skip, limit] = [Number(searchParams.get("skip")), Number(searchParams.get("limit"))];
+      response.end(JSON.stringify(answerOf(skip, limit, name, id)));
+    });
+
+  it("is given up where it does not end", async () => {
+    await serve(10, 50_000);
+    const error = await caught(all(client.organizations(forever)));
+    expect(error).toBeInstanceOf(NonsenseError);
+    expect(String(error)).toContain("does not end");
+    expect(server.seen.length).toBeLessThan(10);
+  });
+
+  it("keeps no more of an organization than is used", async () => {
+    await serve(5000, 24);
+    const found = client.organizations(forever);
+    expect((await found.next()).value).toEqual({ _id: "0".repeat(24), displayName: "n".repeat(256) });
+    await found.return();
+  });
+});
+
 describe("a list of organizations with a repeated row", () => {
   const rowsOf = (count: number) =>
     Array.from({ length: count }, (_, at) => ({ _id: String(at).padStart(24, "0") }));

@@ -6,7 +6,6 @@ import { collected, listSchema, paged } from "./paging.ts";
 const organizationSchema = z.looseObject({
   _id: z.string().min(1),
   displayName: z.string().nullish().catch(undefined),
-  logoUrl: z.string().nullish().catch(undefined),
 });
 export type Organization = z.output<typeof organizationSchema>;
 
@@ -25,6 +24,27 @@ export interface OrganizationCalls {
 }
 
 const PAGE_SIZE = 100;
+/** Of a list that never ends, so much would fill the memory. The largest providers have ten thousand. */
+const ORGANIZATIONS_MAX = 100_000;
+const NAME_LENGTH_MAX = 256;
+const LIST_LENGTH_MAX = 20_000_000;
+
+/** Keeps no more of an organization than is used. A copy, because a part of a text keeps all of it in memory. */
+function kept({ _id, displayName }: Organization): Organization {
+  if (typeof displayName !== "string") return { _id };
+  const isLong = displayName.length > NAME_LENGTH_MAX;
+  return {
+    _id,
+    displayName: isLong ? Buffer.from(displayName.slice(0, NAME_LENGTH_MAX)).toString() : displayName,
+  };
+}
+
+function refuseEndless(organizations: number, length: number): void {
+  if (organizations <= ORGANIZATIONS_MAX && length <= LIST_LENGTH_MAX) return;
+  throw new NonsenseError(
+    `The service's list of organizations does not end: it had ${organizations} of them when it was given up. Ask the vendor why it names so many.`,
+  );
+}
 
 /** An organization that is missing from the list would not be read any more, so a list that may be cut is not used. */
 function refuseShort(listed: number, stated: number | undefined): void {
@@ -47,6 +67,7 @@ export function organizationCalls(call: Caller): OrganizationCalls {
   return {
     async *organizations(signal) {
       const listed: string[] = [];
+      let length = 0;
       let stated: number | undefined;
       /** How often one page shows an organization: a repeated row counts in the total, and is taken once. */
       const rows = new Map<string, number>();
@@ -65,7 +86,10 @@ export function organizationCalls(call: Caller): OrganizationCalls {
       );
       for await (const organization of found) {
         listed.push(organization._id);
-        yield organization;
+        const short = kept(organization);
+        length += short._id.length + (short.displayName?.length ?? 0);
+        refuseEndless(listed.length, length);
+        yield short;
       }
       refuseShort(
         listed.reduce((sum, id) => sum + (rows.get(id) ?? 1), 0),
