@@ -60,6 +60,8 @@ export interface Learned {
   readonly suspectUntilMs: Map<string, number>;
   /** How often in a row another organization was served right after this stream was refused as too much. */
   readonly servedBeside: Map<number, number>;
+  /** By stream: at which failure in a row nobody else was served either. */
+  readonly servedNobody: Map<number, number>;
   /** How long answers lately took to begin, about the slowest of them; 0: none has come yet. */
   slowMs: number;
   /** Until then the order of answers is not trusted; 0: answers are in the order of time. */
@@ -82,6 +84,7 @@ export function createLearned(headerBytesMax: number): Learned {
     refusals: new Map(),
     suspectUntilMs: new Map(),
     servedBeside: new Map(),
+    servedNobody: new Map(),
     slowMs: 0,
     unorderedUntilMs: 0,
     nameFailures: new Map(),

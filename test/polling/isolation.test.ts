@@ -194,6 +194,24 @@ describe("R32 one bad tenant holds up only itself", () => {
   });
 });
 
+test("R33 while everybody is refused, hardly a request looks whether others are served", async () => {
+  const it = await open(group, () => undefined);
+  await it.drain();
+  let requests = 0;
+  proxy!.change = (exchange) => {
+    requests++;
+    Object.assign(exchange, { status: 429, body: Buffer.from("{}") });
+    exchange.headers["retry-after"] = "1";
+  };
+  await workThrough(it, 10 * MINUTE);
+  // One a second, as the service asks for.
+  expect(requests).toBeGreaterThan(60);
+  expect(requests).toBeLessThan(1.2 * 10 * 60);
+  proxy!.change = undefined;
+  await it.pass(5 * MINUTE, 10 * SECOND);
+  expect(await it.compare()).toMatchObject(COMPLETE);
+});
+
 describe("R32 one bad event holds up only itself", () => {
   const deep = `${"[".repeat(600)}${"]".repeat(600)}`;
   const events: [string, (text: string) => string][] = [

@@ -15,6 +15,8 @@ const REPEATS = 2;
  * row, and only to others, is no accident.
  */
 const SERVED_BESIDE = 5;
+/** While the service refuses everybody, looks at others become rarer: each is a request more that it has to refuse. */
+const FAILURES_BETWEEN_LOOKS = 60;
 /** After a shorter wait the window is simply asked for again once. */
 const LONG_WAIT_MS = 10_000;
 /** Where an attempt takes long, the parts of a group are asked for side by side. */
@@ -84,15 +86,20 @@ export async function isolateThrottled(
   signal: AbortSignal,
 ): Promise<FaultConsequence> {
   const { id, organizations } = window.stream;
-  const { servedBeside } = context.learned;
+  const { servedBeside, servedNobody } = context.learned;
   if (isLoner(context, organizations)) return { next: "later" };
   const wait: FaultConsequence = { next: areSuspects(context, organizations) ? "later" : "soon" };
   const isWorthALook = failures > 1 || asksForLongWait(fault);
   if (organizations.length === 0 || !isWorthALook) return wait;
+  const inVain = servedNobody.get(id) ?? 0;
+  // Fewer failures than then are those of another time.
+  if (failures > inVain && failures < inVain + Math.min(inVain, FAILURES_BETWEEN_LOOKS)) return wait;
   if (!(await isServedBeside(context, window, canaries, signal))) {
     servedBeside.delete(id);
+    servedNobody.set(id, failures);
     return wait;
   }
+  servedNobody.delete(id);
   const times = (servedBeside.get(id) ?? 0) + 1;
   servedBeside.set(id, times);
   // The look has ended the pause: the window is asked for again at once.
