@@ -73,6 +73,8 @@ export interface BatchLimits {
   readonly batchOverheadBytes?: number;
   /** What limits the bytes where it is not the destination: an option of the sink, or Tidemark itself. Dead letters name it. */
   readonly limitedBy?: "Tidemark" | "batchBytesMax" | "messageBytesMax" | "objectBytesMax";
+  /** A batch of encoded events may end with so many bytes while all sinks together hold much memory. */
+  readonly bytesEnough?: number;
   /** How long an unfilled batch may wait for more events; 0: never wait. */
   readonly ageMsMax: number;
 }

@@ -166,11 +166,19 @@ class Taken {
         made === undefined && lines === undefined && this.#takesMany(page, from, to)
           ? to
           : this.#takeSlice(page, lines, from, to);
+      this.isFull ||= this.#isEnough();
       if (from < to || from === end || this.isFull) return from;
       if (from - turn.from < TURN_EVENTS_MAX && performance.now() - turn.beganMs < TURN_MS) continue;
       await setImmediate();
       turn = { from, beganMs: performance.now() };
     }
+  }
+
+  /** Whether the batch may end here because all sinks together hold much memory. */
+  #isEnough(): boolean {
+    const { limits, chunks, bound } = this.#forming;
+    if (limits.bytesEnough === undefined || chunks === undefined || bound !== undefined) return false;
+    return this.#stretches.length > 0 && this.#bytes >= limits.bytesEnough && !chunks.hasRoom();
   }
 
   /** Encodes events together, where all of them belong to the batch; false when that is not known. */

@@ -15,6 +15,8 @@ const LINE_BREAK = 0x0a;
 export interface Chunks {
   /** At least so many bytes. */
   take(bytes: number): LeasedBytes;
+  /** False: all sinks together hold as much as they should. */
+  hasRoom(): boolean;
 }
 
 export interface ChunksOptions {
@@ -31,18 +33,20 @@ export function createChunks({
   const free: Buffer[] = [];
   return {
     take(needed) {
-      const bytes =
-        (needed <= chunkBytes ? free.pop() : undefined) ??
-        Buffer.allocUnsafeSlow(Math.max(needed, chunkBytes));
+      const used = needed <= chunkBytes ? free.pop() : undefined;
+      if (used !== undefined) memory.use(chunkBytes);
+      const bytes = used ?? Buffer.allocUnsafeSlow(Math.max(needed, chunkBytes));
       const { length } = bytes;
       memory.take(length);
       const lease = leaseOf(bytes, (freed) => {
         memory.free(length);
         if (poison) freed.fill(POISON);
-        if (length === chunkBytes && (free.length + 1) * chunkBytes <= FREE_BYTES_MAX) free.push(freed);
+        const isKept = length === chunkBytes && (free.length + 1) * chunkBytes <= FREE_BYTES_MAX;
+        if (isKept && memory.keep(chunkBytes)) free.push(freed);
       });
       return { bytes, lease };
     },
+    hasRoom: memory.hasRoom,
   };
 }
 

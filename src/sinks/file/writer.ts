@@ -18,8 +18,11 @@ import { errnoOf, type FileSystem, sinkError } from "./system.ts";
 
 /** A full page: a rest of it would need a write and a commit of its own. */
 const LIMITS = { recordsMax: 10_000, bytesMax: 24 << 20, limitedBy: "Tidemark" } as const;
-/** Encoded events need memory beside their page. With half a page at a time, the peak of an export is 40 MB lower. */
-const ENCODED_LIMITS = { ...LIMITS, recordsMax: 5000 };
+/**
+ * Encoded events need memory beside their page. With half a page at a time, the peak of an export is 40 MB lower. Eight
+ * sinks with whole batches of large events would hold 190 MB.
+ */
+const ENCODED_LIMITS = { ...LIMITS, recordsMax: 5000, bytesEnough: 4 << 20 };
 /** Pages of many organizations that come together share a write. */
 const AGE_MS_MAX = 30;
 /** Each write makes one frame, and small frames compress badly. */
