@@ -7,6 +7,7 @@ import type { Position } from "../../src/core/position.ts";
 import { type Batch, type BatchLimits, totalsOf } from "../../src/core/sink.ts";
 import { type Formed, type Forming, formBatch } from "../../src/delivery/batching.ts";
 import { createChunks } from "../../src/delivery/encoded-lines.ts";
+import { createEncodedMemory } from "../../src/delivery/encoded-memory.ts";
 import { everything } from "../../src/delivery/filter.ts";
 import { isMisfit } from "../../src/delivery/misfits.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
@@ -267,6 +268,34 @@ describe("forming a batch", () => {
     expect(third.records.map(({ body }) => Buffer.from(body).toString())).toEqual(
       Array.from({ length: 3 }, () => "x".repeat(BODY)),
     );
+  });
+
+  test("a batch with enough bytes ends while all sinks together hold much memory", async () => {
+    await append(0, 300);
+    const bytesEnough = 100 * BODY;
+    const memory = createEncodedMemory(1000);
+    const scarce = (limits: Partial<BatchLimits>, over: Partial<Forming> = {}) =>
+      form(limits, { ...over, chunks: createChunks({ chunkBytes: 2000, memory }) });
+    memory.take(1000);
+    const first = await scarce({ bytesEnough });
+    expect(first.batch?.records.length).toBeGreaterThanOrEqual(100);
+    expect(first.batch?.records.length).toBeLessThan(200);
+    expect(first.full).toBe(true);
+    expect((await scarce({})).batch?.records).toHaveLength(300);
+    // A batch that was begun ends where it did.
+    const bound = (await form({})).batch!.to;
+    expect((await scarce({ bytesEnough }, { bound })).batch?.records).toHaveLength(300);
+  });
+
+  test("all sinks together keep a bounded amount of memory for their next batches", () => {
+    const memory = createEncodedMemory(1000);
+    const sinks = Array.from({ length: 8 }, () => createChunks({ chunkBytes: 1000, memory }));
+    const use = () => sinks.map((chunks) => chunks.take(1000));
+    const taken = use();
+    const first = new Set(taken.map(({ bytes }) => bytes.buffer));
+    for (const { lease } of taken) lease.release();
+    const again = use().filter(({ bytes }) => first.has(bytes.buffer)).length;
+    expect(again).toBe(3);
   });
 
   test("stretches of lines are the records that would have been made one by one", async () => {
