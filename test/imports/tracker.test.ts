@@ -193,6 +193,59 @@ describe("the tracker", () => {
   });
 
   it.each([
+    [
+      "an alert",
+      {
+        service: "alert",
+        event_type: "alert_created",
+        correlation: { id: "c1" },
+        resource: { id: "77", source_type: "device" },
+        username: "anna",
+      },
+    ],
+    [
+      "a notification",
+      {
+        service: "notifications",
+        event_type: "notification_channel_created",
+        correlation: { id: "c1" },
+        resource: undefined,
+      },
+    ],
+    [
+      "a change of a group",
+      { event_type: "group_create", correlation: { id: "c1" }, resource: { type: "user_group", id: "g" } },
+    ],
+    [
+      "a resource that may be anything",
+      { event_type: "label_create", correlation: { id: "c1" }, resource: { id: "9" } },
+    ],
+  ])("makes no job of %s while a start is uncertain, and finds the import beside it", async (_, other) => {
+    const job = await start([{ kind: "uncertain", reason: "cut" }]);
+    await imports.apply([importEvent("c1", "", undefined, other)]);
+    expect(jobs.list({})).toMatchObject([{ id: job.id, state: "uncertain" }]);
+    await imports.apply([importEvent("j1", "user_create", "anna")]);
+    clock.advance(180_000);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ id: job.id, serviceJob: "j1", counts: { created: 1 } }]);
+  });
+
+  it("finds an import while a start is uncertain also by a user's event whose correlation has no type", async () => {
+    const job = await start([{ kind: "uncertain", reason: "cut" }]);
+    await imports.apply([importEvent("j1", "user_create", "anna", { correlation: { id: "j1" } })]);
+    clock.advance(180_000);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ id: job.id, serviceJob: "j1", counts: { created: 1 } }]);
+  });
+
+  it("counts an alert with the correlation of an import as its event, but not as a user", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const alert = { service: "alert", correlation: { id: "j1" }, resource: { id: "77" } };
+    await imports.apply([importEvent("j1", "alert_created", undefined, alert)]);
+    expect(jobs.job(job.id)).toMatchObject({ staged: 0, counts: { created: 0, events: 1 } });
+  });
+
+  it.each([
     ["an import in capitals", '"USER_IMPORT"', 1],
     ["an import with an escape in it", '"user_\\u0069mport"', 1],
     ["something else", '"user_sync"', 0],
