@@ -60,7 +60,8 @@ function startedOrRefuse(job: Job): Job {
   if (job.state === "running" || job.state === "quiet" || job.state === "finished") return job;
   const wasRefused = job.state === "failed" && job.parts.some(({ state }) => state === "refused");
   const why = job.reason ?? job.parts.find(({ reason }) => reason !== null)?.reason ?? "no reason is known";
-  const what = { failed: "failed", uncertain: "may not have started" }[job.state as string] ?? "waits";
+  const words = { failed: "failed", uncertain: "may not have started", ended: "was ended during its start" };
+  const what = words[job.state as keyof typeof words] ?? "waits";
   throw new RouteError(wasRefused ? 422 : 502, `Job ${job.id} ${what}: ${why}`, { body: { job } });
 }
 

@@ -263,7 +263,7 @@ describe("the end of a job", () => {
     const { id } = await start(sourceOf([{ kind: "uncertain", reason: "cut" }]));
     await resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
     expect(jobs.job(id)).toMatchObject({
-      state: "failed",
+      state: "ended",
       reason: "ended by ann; it is not known to have started",
     });
   });

@@ -269,7 +269,7 @@ describe("imports", () => {
     [["--not-started"], / is failed now: not started, says .+\.$/],
     [
       ["--ended", "--reason", "nobody needs it"],
-      / is failed now: ended by .+: nobody needs it; it is not known to have started\.$/,
+      / is ended now: ended by .+: nobody needs it; it is not known to have started\.$/,
     ],
   ])(
     "marks a lost answer as uncertain, starts nothing twice, and takes a person's word %j",
