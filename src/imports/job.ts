@@ -195,7 +195,7 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
     serviceJob: row.service_job,
     state: row.ended_by === null ? row.state : "ended",
     stateSince: iso(row.state_ms),
-    reason: row.reason,
+    reason: reasonOf(row, facts),
     firstEventAt: isoOrNull(row.first_event_ms),
     lastEventAt: isoOrNull(row.last_event_ms),
     endedAt: isoOrNull(row.ended_ms),
@@ -209,6 +209,15 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
   };
 }
 
+/** The number of users without an outcome in the reason of a job that silence ended. Events may come later. */
+const COUNTED = /; \d+ (offered|listed) users have no outcome/;
+
+function reasonOf({ reason }: JobRow, { waiting }: JobFacts): string | null {
+  if (reason === null || !COUNTED.test(reason)) return reason;
+  if (waiting === 0) return null;
+  return reason.replace(COUNTED, `; ${waiting} $1 users have no outcome`);
+}
+
 /** "40 offered: 22 created, 13 updated, 5 failed, 0 unaccounted". Outcomes that did not occur are left out. */
 function summaryOf(row: JobRow, offered: number | null, { counts, waiting }: JobFacts): string {
   const words = (["created", "updated", "reactivated", "failed", "skipped"] as const)
@@ -220,7 +229,7 @@ function summaryOf(row: JobRow, offered: number | null, { counts, waiting }: Job
   }
   const hasEnded = row.ended_ms !== null;
   if (row.offer_note !== null) {
-    words.push(`${waiting} ${hasEnded ? "without an outcome, perhaps left out by queryString" : "waiting"}`);
+    words.push(`${waiting} ${hasEnded ? "without an outcome, perhaps left out" : "waiting"}`);
     return `at most ${offered} offered: ${words.join(", ")}`;
   }
   words.push(hasEnded ? `${waiting} unaccounted` : `${waiting} waiting`);

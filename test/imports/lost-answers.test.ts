@@ -132,6 +132,37 @@ describe("a lost answer", () => {
     expect(jobs.row(id)).toMatchObject({ ended_ms: null });
   });
 
+  it("keeps silence from ending the job before every part is judged, also with a short finishAfter", async () => {
+    const source = sourceOf([LOST, LOST, LOST, started("j4")], undefined, workers(250));
+    const imports = run(source);
+    const order = orderOf(
+      definitionOf({ application: undefined, workday: "wd1", quietAfter: "5s", finishAfter: "20s" }),
+    );
+    // Half a minute between the parts.
+    const slow = {
+      ...source,
+      startWorkday: async (...args: Parameters<typeof source.startWorkday>) => {
+        const answer = await source.startWorkday(...args);
+        if (source.starts.length < 3) clock.advance(MINUTE_MS / 2);
+        return answer;
+      },
+    };
+    const { id } = await startImport(startContext(db, slow, clock, log), order, forever);
+    const all = workers(250).map(({ username }) => username!);
+    await imports.apply(all.slice(0, 100).map((username) => created("j1", { username })));
+    await imports.apply(all.slice(100, 200).map((username) => created("j2", { username })));
+    for (let second = 0; second < 125; second += 5) {
+      clock.advance(5000);
+      await imports.step(forever);
+    }
+    expect(source.starts).toHaveLength(4);
+    expect(states(id)).toEqual(["taken", "taken", "taken"]);
+    expect(jobs.job(id)!.counts).toMatchObject({ created: 200, pending: 50 });
+    await imports.apply(all.slice(200).map((username) => created("j4", { username })));
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 250 } }]);
+  });
+
   it("that a person calls not started does not end a job whose events were not read", async () => {
     const source = sourceOf([started("j1"), LOST], undefined, workers(150));
     const imports = run(source);
