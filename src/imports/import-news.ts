@@ -47,9 +47,13 @@ function isImportOf(
   return user !== undefined || /import/i.test(eventType) ? undefined : false;
 }
 
-/** undefined for an event without a correlation, or one that is not a JSON object or is costly. */
+/** The reason of an event that is not read. The index job_events_passed_over has the same words. */
+export const PASSED_OVER = "passed over: too large to be read";
+
+/** undefined for an event without a correlation, or one that is not a JSON object. */
 export function newsOf(event: JournalEvent): ImportNews | undefined {
   if (event.correlationId === undefined || event.correlationId === "") return undefined;
+  if (costly(event.bytes)) return passedOver(event, event.correlationId);
   const body = parse(event.bytes);
   if (body === undefined) return undefined;
   const type = text(at(body, "correlation", "type"));
@@ -65,6 +69,19 @@ export function newsOf(event: JournalEvent): ImportNews | undefined {
     user,
     userState: stateOf(body.changes),
     ...(user === undefined ? { outcome: undefined, reason: undefined } : outcomeOf(body, event.eventType)),
+  };
+}
+
+/** Parsing it would take hundreds of megabytes. Its correlation is known, so the job can say that it was not read. */
+function passedOver(event: JournalEvent, serviceJob: string): ImportNews {
+  const { bytes } = event;
+  const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+  return {
+    serviceJob,
+    isImport: mayTellImport(event) && /"type"\s*:\s*"[^"]{0,64}import/i.test(json),
+    kind: "application",
+    ...{ source: undefined, user: undefined, userState: undefined },
+    ...{ outcome: undefined, reason: PASSED_OVER },
   };
 }
 
@@ -131,7 +148,6 @@ function userOf(body: Fields, eventType: string): ImportUser | undefined {
 type Fields = Readonly<Record<string, unknown>>;
 
 function parse(bytes: Uint8Array): Fields | undefined {
-  if (costly(bytes)) return undefined;
   try {
     return fields(JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")));
   } catch {

@@ -175,6 +175,8 @@ export interface JobFacts {
   /** Offered users without an outcome. */
   readonly waiting: number;
   readonly staged: number;
+  /** Events that were too large to be read. */
+  readonly passedOver: number;
   readonly parts: readonly JobPart[];
 }
 
@@ -212,10 +214,17 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
 /** The number of users without an outcome in the reason of a job that silence ended. Events may come later. */
 const COUNTED = /; \d+ (offered|listed) users have no outcome/;
 
-function reasonOf({ reason }: JobRow, { waiting }: JobFacts): string | null {
-  if (reason === null || !COUNTED.test(reason)) return reason;
-  if (waiting === 0) return null;
-  return reason.replace(COUNTED, `; ${waiting} $1 users have no outcome`);
+function reasonOf(row: JobRow, { waiting, passedOver }: JobFacts): string | null {
+  const isComplete = row.offered_ms !== null && waiting === 0;
+  const isCounted = row.reason !== null && COUNTED.test(row.reason);
+  const reason = isCounted
+    ? isComplete
+      ? null
+      : row.reason.replace(COUNTED, `; ${waiting} $1 users have no outcome`)
+    : row.reason;
+  if (passedOver === 0 || isComplete) return reason;
+  const words = `Of its events, ${passedOver} ${passedOver === 1 ? "was" : "were"} passed over because of the size (more than 100,000 values or 4 MB): the users that they tell of may have no outcome here.`;
+  return reason === null ? words : `${reason.replace(/\.$/, "")}. ${words}`;
 }
 
 /** "40 offered: 22 created, 13 updated, 5 failed, 0 unaccounted". Outcomes that did not occur are left out. */

@@ -338,6 +338,40 @@ describe("the tracker", () => {
     expect(jobs.counts(job.id).events).toBe(3);
   });
 
+  it("says of an event that is too large to be read that it was passed over", async () => {
+    const offer = ["anna", "ben"].map((username) => ({ username, attributes: [] }));
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, offer);
+    const job = await startImport(startContext(db, source, clock, silentLog), ORDER, forever);
+    const changes = Array.from({ length: 60_000 }, (_, at) => ({ field: `f${at}`, to: "" }));
+    await imports.apply([
+      importEvent("j1", "user_create", "anna", { changes }),
+      importEvent("j1", "user_create", "ben"),
+    ]);
+    const words =
+      "Of its events, 1 was passed over because of the size (more than 100,000 values or 4 MB): the users that they tell of may have no outcome here.";
+    expect(jobs.job(job.id)).toMatchObject({
+      ...{ summary: "2 offered: 1 created, 1 waiting", reason: words, counts: { events: 2 } },
+    });
+    const reasons = jobs.timeline(job.id, { limit: 9, offset: 0 }).map(({ reason }) => reason);
+    expect(reasons).toEqual(["passed over: too large to be read", null]);
+    clock.advance(960_000);
+    await imports.step(forever);
+    expect(jobs.job(job.id)).toMatchObject({
+      state: "finished",
+      reason: `Taken for finished because nothing was seen of it for 15m; 1 offered users have no outcome. ${words}`,
+    });
+    await imports.apply([
+      importEvent("j1", "user_update", "anna", { timestamp: new Date(clock.now() - 900_000).toISOString() }),
+    ]);
+    expect(jobs.job(job.id)).toMatchObject({ unaccounted: 0, reason: null });
+    const indexes = db
+      .prepare(
+        "EXPLAIN QUERY PLAN SELECT 1 FROM job_events WHERE job = ? AND reason = 'passed over: too large to be read'",
+      )
+      .all(1);
+    expect(JSON.stringify(indexes)).toContain("job_events_passed_over");
+  });
+
   it("ignores events that are no JSON or tell nothing", async () => {
     const job = await start([{ kind: "started", serviceJob: "j1" }]);
     await imports.apply([
