@@ -101,7 +101,7 @@ export function show(io: Io, open: OpenManagement, id: number, flags: CommonFlag
     }
     if (job.staged > 0)
       io.stdout.write(
-        `\n${job.staged} users are STAGED: activate them with "tidemark imports activate ${id}".\n`,
+        `\n${job.staged} users can be activated: they are STAGED, or were created and no event says their state. Activate them with "tidemark imports activate ${id}".\n`,
       );
   });
 }

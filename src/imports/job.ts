@@ -108,7 +108,10 @@ export const jobSchema = z.strictObject({
     description:
       "Offered users without an outcome after the end; null before it, or where the offer is not exactly known.",
   }),
-  staged: z.int().meta({ description: "Users of the job that can be activated." }),
+  staged: z.int().meta({
+    description:
+      "Users of the job that can be activated: they are STAGED, or were created and no event says their state.",
+  }),
   summary: z.string().meta({ description: "The account of the job in words." }),
   parts: z.array(partSchema),
 });

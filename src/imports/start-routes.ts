@@ -116,7 +116,8 @@ function activateRoute(context: RoutesContext): Route {
   return defineRoute({
     method: "POST",
     path: "/api/imports/:id/activate",
-    summary: "Activates the STAGED users of a job. `users` confirms how many; another number is refused.",
+    summary:
+      "Activates the users of a job that are STAGED, or were created without a known state. `users` confirms how many; another number is refused.",
     scope: "write",
     params: idParams,
     query: none,
@@ -130,7 +131,7 @@ function activateRoute(context: RoutesContext): Route {
     async run({ params, body, signal }) {
       const { staged } = jobOrRefuse(context, params.id);
       if (staged !== body.users)
-        throw new RouteError(409, `Job ${params.id} has ${staged} STAGED users now, not ${body.users}.`);
+        throw new RouteError(409, `Job ${params.id} has ${staged} users to activate now, not ${body.users}.`);
       const { activated, failed } = await activateStaged(context, params.id, signal);
       return { activated, failed: [...failed] };
     },

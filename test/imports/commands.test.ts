@@ -27,7 +27,7 @@ import type { Difference } from "../../src/imports/choose.ts";
 import { importSchema } from "../../src/imports/config.ts";
 import { createImports } from "../../src/imports/create-imports.ts";
 import type { Job, JobUser } from "../../src/imports/job.ts";
-import { eventOf, forever, type Jobs, jobsOf, openState } from "./support.ts";
+import { eventOf, forever, type Jobs, jobsOf, openState, sourceOf } from "./support.ts";
 
 let simulator: Simulator;
 let organization: string;
@@ -250,6 +250,24 @@ describe("imports", () => {
     const { out } = await run("imports", "runs", "hr");
     expect(out).toMatch(/IMPORT +NEXT RUN +SCHEDULE\nhr/);
     await expect(run("imports", "runs", "nothing")).rejects.toThrow(/no import "nothing"/);
+  });
+
+  it("calls no user STAGED whose state no event says", async () => {
+    const db = openState(state);
+    const parts = { definitions: [], source: () => sourceOf([]), accounts: ["acme"], log: silentLog };
+    const created = eventOf({
+      ...{ id: "e1", timestamp: "2026-01-01T00:00:00Z", organization, event_type: "user_create" },
+      correlation: { id: "elsewhere-1", type: "user_import" },
+      resource: { type: "user", id: "u1", username: "anna" },
+    });
+    await createImports({ ...parts, db, clock: systemClock }).apply([created]);
+    db.close();
+    const job = (await json<Job[]>("imports", "list")).find(
+      ({ serviceJob }) => serviceJob === "elsewhere-1",
+    )!;
+    expect((await run("imports", "show", String(job.id))).out).toContain(
+      `1 users can be activated: they are STAGED, or were created and no event says their state. Activate them with "tidemark imports activate ${job.id}".`,
+    );
   });
 
   it("lists jobs, shows one and exports its users", async () => {

@@ -2,7 +2,7 @@ import type { Database } from "better-sqlite3";
 import { foldName } from "../fold-name.ts";
 
 /** The folded name in a row; "" where there is none. */
-export function keyOf(name: string | null): string {
+export function nameKeyOf(name: string | null): string {
   return name === null ? "" : foldName(name);
 }
 
@@ -19,6 +19,7 @@ export function createFolding(db: Database): (job: number) => void {
   );
   const fold = db.prepare("UPDATE job_users SET name_key = ?, email_key = ? WHERE id = ?");
   return (job) => {
-    for (const { id, username, email } of unfolded.all(job)) fold.run(keyOf(username), keyOf(email), id);
+    for (const { id, username, email } of unfolded.all(job))
+      fold.run(nameKeyOf(username), nameKeyOf(email), id);
   };
 }

@@ -20,7 +20,7 @@ export function countsOf(db: Database, job: number): Counts {
   return counts;
 }
 
-export interface Totals {
+export interface UserTotals {
   readonly offered: number;
   /** Offered users without an outcome. */
   readonly waiting: number;
@@ -29,7 +29,7 @@ export interface Totals {
   readonly passedOver: number;
 }
 
-export function jobTotals(db: Database, job: number): Totals {
+export function jobTotals(db: Database, job: number): UserTotals {
   const row = db
     .prepare<[number], { offered: number; waiting: number | null }>(
       `SELECT count(*) AS offered, sum(outcome = 'pending') AS waiting FROM job_users

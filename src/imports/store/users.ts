@@ -4,8 +4,8 @@ import { foldName } from "../fold-name.ts";
 import type { ImportNews, ImportUser } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
-import { createFolding, keyOf } from "./name-keys.ts";
-import { countsOf, jobTotals, listOf, STAGED, type Totals, timelineOf } from "./user-views.ts";
+import { createFolding, nameKeyOf } from "./name-keys.ts";
+import { countsOf, jobTotals, listOf, STAGED, timelineOf, type UserTotals } from "./user-views.ts";
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
 export interface Users {
@@ -30,7 +30,7 @@ export interface Users {
   /** The names of each of a job's users, folded. */
   names(job: number, part?: number): string[][];
   counts(job: number): Counts;
-  totals(job: number): Totals;
+  totals(job: number): UserTotals;
   list(job: number, filter: { outcome?: UserOutcome | undefined; limit: number; offset: number }): JobUser[];
   timeline(job: number, page: { limit: number; offset: number }): JobEvent[];
   /** Users of the job that can be activated: created or updated, known by id, not activated yet. */
@@ -89,7 +89,7 @@ export function openUsers(db: Database): Users {
       username: string | null,
       email: string | null,
       ...rest: unknown[]
-    ) => insertRow.run(keyOf(username), keyOf(email), job, userId, username, email, ...rest),
+    ) => insertRow.run(nameKeyOf(username), nameKeyOf(email), job, userId, username, email, ...rest),
   };
   const describe = db.prepare(
     `UPDATE job_users SET user_id = coalesce(user_id, ?), username = coalesce(username, ?), email = coalesce(email, ?),
@@ -135,7 +135,7 @@ export function openUsers(db: Database): Users {
       relink.run(first.id, other.id);
       remove.run(other.id);
     }
-    describe.run(...names, keyOf(names[1]), keyOf(names[2]), first.id);
+    describe.run(...names, nameKeyOf(names[1]), nameKeyOf(names[2]), first.id);
     return first.id;
   }
 
