@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { StartContext } from "./context.ts";
 import type { JobRow } from "./job.ts";
 import { settleJob } from "./progress.ts";
+import { TRIES_MAX } from "./send-parts.ts";
 import { NOT_FINISHED, NOT_STARTED, takePart } from "./take-part.ts";
 
 export const resolutionSchema = z.union([
@@ -63,9 +64,12 @@ function endJob(
     throw new Error(`Job ${job.id} has ended already (${job.ended_by === null ? job.state : job.reason}).`);
   const nowMs = clock.now();
   for (const { part, state } of store.parts.of(job.id)) {
-    // The answer to a request that is out may still come, and then the job has its id.
-    if (state === "sent" || state === "uncertain")
-      store.parts.move(job.id, part, { state: "uncertain", reason: `ended by ${by} before the answer came` });
+    // The answer to a request that is out may still come, and then the job has its id. It is not sent again, also not
+    // when an event opens the job again.
+    if (state === "sent" || state === "uncertain") {
+      const reason = `ended by ${by} before the answer came`;
+      store.parts.move(job.id, part, { state: "uncertain", tries: TRIES_MAX, reason });
+    }
     if (state === "planned") store.parts.move(job.id, part, { state: "refused", reason: `ended by ${by}` });
   }
   const because = why === undefined ? "" : `: ${why}`;

@@ -93,9 +93,11 @@ async function sendPart(
   const isHeld = await store.change(() => {
     // After a long silence another process may have taken over, but the answer is still about this request.
     const now = store.parts.of(job.id).find((row) => row.part === part.part);
-    const isOpen = now?.tries === tries && (now.state === "sent" || now.state === "uncertain");
-    if (isOpen && isEndedByPerson(store, job.id)) settleEndedPart(context, job, part.part, answer);
-    else if (isOpen) settlePart(context, job, { ...part, tries }, users, answer);
+    // A part that is not sent again: a person has ended the job, and an event may have opened it since.
+    const isLast = isEndedByPerson(store, job.id) || (now?.tries === TRIES_MAX && tries < TRIES_MAX);
+    if (isLast && now?.state === "uncertain") settleLastPart(context, job, now, answer);
+    else if (!isLast && now?.tries === tries && (now.state === "sent" || now.state === "uncertain"))
+      settlePart(context, job, { ...part, tries }, users, answer);
     return store.jobs.row(job.id)?.sender === sender;
   });
   if (!isHeld) throw new JobTakenOverError();
@@ -106,18 +108,16 @@ function isEndedByPerson(store: Store, id: number): boolean {
   return store.jobs.row(id)?.ended_by != null;
 }
 
-/** Nothing of an ended job is sent again. */
-function settleEndedPart(
+/** A refusal decides only where no other request of the part may have been taken. */
+function settleLastPart(
   { store, clock, log }: StartContext,
   job: JobRow,
-  part: number,
+  { part, first_sent_ms: firstSentMs }: PartRow,
   answer: StartAnswer,
 ): void {
   if (answer.kind === "started") takePart({ store, log }, job, part, answer.serviceJob, clock.now());
-  else {
-    const state = answer.kind === "uncertain" ? "uncertain" : "refused";
-    store.parts.move(job.id, part, { state, reason: answer.reason });
-  }
+  else if (answer.kind !== "uncertain" && firstSentMs === null)
+    store.parts.move(job.id, part, { state: "refused", reason: answer.reason });
 }
 
 function postedOf(users: readonly PartUser[]): OfferedUser[] {
