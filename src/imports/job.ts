@@ -241,7 +241,8 @@ function summaryOf(row: JobRow, offered: number | null, { counts, waiting }: Job
   }
   const hasEnded = row.ended_ms !== null;
   if (row.offer_note !== null) {
-    words.push(`${waiting} ${hasEnded ? "without an outcome, perhaps left out" : "waiting"}`);
+    const unsure = waiting === 0 ? "without an outcome" : "without an outcome, perhaps left out";
+    words.push(`${waiting} ${hasEnded ? unsure : "waiting"}`);
     return `at most ${offered} offered: ${words.join(", ")}`;
   }
   words.push(hasEnded ? `${waiting} unaccounted` : `${waiting} waiting`);
