@@ -252,7 +252,7 @@ describe("imports", () => {
     await expect(run("imports", "runs", "nothing")).rejects.toThrow(/no import "nothing"/);
   });
 
-  it("calls no user STAGED whose state no event says", async () => {
+  it("calls no user STAGED whose state no event says, and shows a long reason whole", async () => {
     const db = openState(state);
     const parts = { definitions: [], source: () => sourceOf([]), accounts: ["acme"], log: silentLog };
     const created = eventOf({
@@ -260,12 +260,17 @@ describe("imports", () => {
       correlation: { id: "elsewhere-1", type: "user_import" },
       resource: { type: "user", id: "u1", username: "anna" },
     });
-    await createImports({ ...parts, db, clock: systemClock }).apply([created]);
+    const imports = createImports({ ...parts, db, clock: systemClock });
+    const fields = { id: "e2", correlation: { id: "elsewhere-1", type: "user_import" }, organization };
+    const changes = Array.from({ length: 60_000 }, () => ({ field: "f", to: "" }));
+    await imports.apply([created, eventOf({ ...fields, timestamp: "2026-01-01T00:00:01Z", changes })]);
     db.close();
     const job = (await json<Job[]>("imports", "list")).find(
       ({ serviceJob }) => serviceJob === "elsewhere-1",
     )!;
-    expect((await run("imports", "show", String(job.id))).out).toContain(
+    const { out } = await run("imports", "show", String(job.id));
+    expect(out).toMatch(/reason +Of its events, 1 was passed over .+ may have no outcome here\.\n/);
+    expect(out).toContain(
       `1 users can be activated: they are STAGED, or were created and no event says their state. Activate them with "tidemark imports activate ${job.id}".`,
     );
   });
