@@ -24,6 +24,20 @@ export function withoutLostLanes<
   }));
 }
 
+/** Lanes of a cluster that no machine runs. One that another machine has begun to open since is not run any more. */
+export function lanesWithoutOwner(
+  lanes: number,
+  machines: readonly { readonly lanes: readonly ReportedLane[] }[],
+): readonly number[] {
+  const reports = machines.flatMap((machine) => machine.lanes);
+  const isRun = (lane: number) => {
+    const own = reports.filter((report) => report.lane === lane);
+    const openingMs = own.filter(({ state }) => state === "opening").map(({ sinceMs }) => sinceMs);
+    return own.some((report) => runs(report) && !openingMs.some((sinceMs) => sinceMs > report.sinceMs));
+  };
+  return Array.from({ length: lanes }, (_, lane) => lane).filter((lane) => !isRun(lane));
+}
+
 function runs({ state }: ReportedLane): boolean {
   return state === "running";
 }

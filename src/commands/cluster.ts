@@ -82,6 +82,7 @@ async function showStatus(flags: { config: string; json?: boolean }, io: Io): Pr
   const { connectKafka } = await import("../app/cluster/connect-kafka.ts");
   const { checkTopics } = await import("../cluster/topics.ts");
   const { createMachineBoard } = await import("../cluster/machines.ts");
+  const { lanesWithoutOwner } = await import("../cluster/owners.ts");
   const { systemClock } = await import("../core/clock.ts");
   const connect = connectKafka(config.cluster, systemClock, createLog(io, config.log.level));
   const link = await connect(io.signal);
@@ -94,12 +95,7 @@ async function showStatus(flags: { config: string; json?: boolean }, io: Io): Pr
   const board = createMachineBoard(config.cluster.name, connect);
   await board.refresh(io.signal).finally(() => board.end());
   const machines = board.list(Date.now());
-  const running = new Set(
-    machines.flatMap((machine) =>
-      machine.lanes.filter(({ state }) => state === "running").map(({ lane }) => lane),
-    ),
-  );
-  const unowned = Array.from({ length: lanes }, (_, lane) => lane).filter((lane) => !running.has(lane));
+  const unowned = lanesWithoutOwner(lanes, machines);
   if (flags.json) io.stdout.write(`${JSON.stringify({ lanes, machines, unowned, problems }, null, 2)}\n`);
   else io.stdout.write(statusText(config.cluster.name, lanes, machines, unowned, problems));
   if (unowned.length > 0) io.setExitCode(1);
@@ -123,7 +119,13 @@ function statusText(
       );
     for (const { message } of alarms) lines.push(`  alarm: ${message}`);
   }
-  lines.push(unowned.length === 0 ? "Every lane runs." : `No machine runs lane ${unowned.join(", ")}.`);
+  const opening = unowned.filter((lane) =>
+    machines.some((machine) => machine.lanes.some((own) => own.lane === lane && own.state === "opening")),
+  );
+  const alone = unowned.filter((lane) => !opening.includes(lane));
+  if (unowned.length === 0) lines.push("Every lane runs.");
+  if (opening.length > 0) lines.push(`Being opened, and not running yet: lane ${opening.join(", ")}.`);
+  if (alone.length > 0) lines.push(`No machine runs lane ${alone.join(", ")}.`);
   return `${[...lines, ...problems].join("\n")}\n`;
 }
 

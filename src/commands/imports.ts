@@ -70,7 +70,11 @@ export function registerImports(program: Command, io: Io, open: OpenManagement):
   ).action((id: string, flags: CommonFlags) =>
     using(open, flags, (context) => watchJob(io, context, idOf(id), flags.json === true)),
   );
-  add("activate <id>", "activate the STAGED users of a job", "activate 12 --yes")
+  add(
+    "activate <id>",
+    "activate the users of a job that are STAGED, or were created without a known state",
+    "activate 12 --yes",
+  )
     .option("--yes", "activate them; without it the command says how many there are")
     .action((id: string, flags: CommonFlags & { yes?: boolean }) => activate(io, open, idOf(id), flags));
   add("export <id>", "write a job's users as CSV", "export 12 --csv users.csv")
@@ -107,7 +111,7 @@ function activate(
   return using(open, flags, async (context) => {
     const job = await jobReader(context).job(id);
     if (job === undefined) throw new UsageError(`There is no job ${id}; see "tidemark imports list".`);
-    if (job.staged === 0) throw new UsageError(`Job ${id} has no STAGED users to activate.`);
+    if (job.staged === 0) throw new UsageError(`Job ${id} has no users to activate.`);
     if (flags.yes !== true)
       throw new UsageError(`This activates ${job.staged} users of job ${id}; repeat it with --yes.`);
     const { activated, failed } =

@@ -99,13 +99,20 @@ export function printJson(io: Io, value: unknown): void {
 
 type Cell = string | number | null | undefined;
 
-/** Columns as wide as their widest cell, cut at 60. */
-export function printTable(io: Io, head: readonly string[], rows: readonly (readonly Cell[])[]): void {
-  io.stdout.write(tableText(head, rows));
+const CELL_LENGTH_MAX = 60;
+
+/** Columns as wide as their widest cell, cut at 60 unless another length is given. */
+export function printTable(
+  io: Io,
+  head: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  lengthMax = CELL_LENGTH_MAX,
+): void {
+  io.stdout.write(tableText(head, rows, lengthMax));
 }
 
-function tableText(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
-  const cells = [head, ...rows].map((row) => row.map(cellText));
+function tableText(head: readonly string[], rows: readonly (readonly Cell[])[], lengthMax: number): string {
+  const cells = [head, ...rows].map((row) => row.map((cell) => cellText(cell, lengthMax)));
   const widths = head.map((_, at) => Math.max(...cells.map((row) => row[at]?.length ?? 0)));
   const line = (row: readonly string[]) =>
     row
@@ -115,12 +122,10 @@ function tableText(head: readonly string[], rows: readonly (readonly Cell[])[]):
   return `${cells.map(line).join("\n")}\n`;
 }
 
-const CELL_LENGTH_MAX = 60;
-
 /** Control characters of the service's words must not reach a terminal. */
-function cellText(cell: Cell): string {
+function cellText(cell: Cell, lengthMax: number): string {
   const words = String(cell ?? "").replace(/[\u0000-\u001f\u007f-\u009f]/g, " ");
-  return words.length > CELL_LENGTH_MAX ? `${words.slice(0, CELL_LENGTH_MAX - 1)}…` : words;
+  return words.length > lengthMax ? `${words.slice(0, lengthMax - 1)}…` : words;
 }
 
 /** A JSON object from a file, or from stdin when the name is `-`. */

@@ -14,6 +14,8 @@ import {
 } from "./management.ts";
 
 const SHOWN_MAX = 20;
+/** The reason of a job is shown whole: it may have several sentences. */
+const REASON_LENGTH_MAX = 2000;
 
 export function list(
   io: Io,
@@ -92,7 +94,7 @@ export function show(io: Io, open: OpenManagement, id: number, flags: CommonFlag
       return printJson(io, { ...job, users, timeline });
     }
     io.stdout.write(`${job.summary}\n\n`);
-    printTable(io, ["FIELD", "VALUE"], fieldsOf(job));
+    printTable(io, ["FIELD", "VALUE"], fieldsOf(job), REASON_LENGTH_MAX);
     for (const outcome of ["failed", "skipped", "pending"] as const) {
       const users = await jobs.users(id, { outcome, limit: SHOWN_MAX });
       const title =
@@ -101,7 +103,7 @@ export function show(io: Io, open: OpenManagement, id: number, flags: CommonFlag
     }
     if (job.staged > 0)
       io.stdout.write(
-        `\n${job.staged} users are STAGED: activate them with "tidemark imports activate ${id}".\n`,
+        `\n${job.staged} users can be activated: they are STAGED, or were created and no event says their state. Activate them with "tidemark imports activate ${id}".\n`,
       );
   });
 }

@@ -154,6 +154,8 @@ export function startWords(
       return `Job ${job.id} was refused: ${job.reason}\n`;
     case "uncertain":
       return `Job ${job.id} is uncertain (${job.reason}): the service may have started it. It is not repeated. Its events will show it, or say what happened with "tidemark imports resolve ${job.id}".\n`;
+    case "ended":
+      return `Job ${job.id} was ended while it was started (${job.reason}). ${job.serviceJob === null ? "The service gave no job id" : `The service runs it as ${job.serviceJob}; its events are still counted`}.\n`;
     case "requested":
       return `Job ${job.id} waits: ${job.parts.find(({ reason }) => reason !== null)?.reason ?? "it is not sent yet"}. "tidemark run" sends it again.\n`;
     case "finished":

@@ -7,9 +7,9 @@ export interface Activation {
 }
 
 /**
- * Activates the STAGED users of a job. A user that cannot be activated does not keep the others from it. Each one
- * is recorded when the service has answered; after a kill those that were not recorded are activated again, which
- * the service takes as done.
+ * Activates the users of a job that are STAGED, or were created without a known state. A user that cannot be activated
+ * does not keep the others from it. Each one is recorded when the service has answered; after a kill those that were
+ * not recorded are activated again, which the service takes as done.
  */
 export async function activateStaged(
   { store, source, clock }: StartContext,

@@ -1,3 +1,4 @@
+import { foldName } from "./fold-name.ts";
 import type { Choice, JobRequest } from "./job.ts";
 import type { ExistingUser, OfferedUser } from "./source.ts";
 
@@ -13,7 +14,7 @@ export function chooseUsers(
   choice: Choice,
   existing: readonly ExistingUser[] | undefined,
 ): Chosen[] {
-  const excluded = new Set(choice.exclude.map((name) => name.toLowerCase()));
+  const excluded = new Set(choice.exclude.map(foldName));
   const known = existing === undefined ? undefined : indexOf(existing);
   const seen = new Set<string>();
   return offered.map((user) => {
@@ -68,16 +69,17 @@ function matches(user: OfferedUser, filter: string): boolean {
   const fields = new Map(fieldsOf(user));
   const [, field, value] = /^([\w.-]+)=(.*)$/s.exec(filter) ?? [];
   if (field !== undefined && value !== undefined) {
-    return fields.get(field.toLowerCase())?.toLowerCase() === value.toLowerCase();
+    const own = fields.get(foldName(field));
+    return own !== undefined && foldName(own) === foldName(value);
   }
-  return [...fields.values()].some((text) => text.toLowerCase().includes(filter.toLowerCase()));
+  return [...fields.values()].some((text) => foldName(text).includes(foldName(filter)));
 }
 
 function fieldsOf(user: OfferedUser): [string, string][] {
   const own = (["username", "email", "firstname", "lastname", "state"] as const).flatMap(
     (name): [string, string][] => (user[name] === undefined ? [] : [[name, user[name]]]),
   );
-  return [...own, ...user.attributes.map(({ name, value }): [string, string] => [name.toLowerCase(), value])];
+  return [...own, ...user.attributes.map(({ name, value }): [string, string] => [foldName(name), value])];
 }
 
 /** One offered user against the users that exist. */
@@ -120,5 +122,5 @@ function find(
 }
 
 function namesOf({ username, email }: OfferedUser): string[] {
-  return [username, email].filter((name) => name !== undefined).map((name) => name.toLowerCase());
+  return [username, email].filter((name) => name !== undefined).map(foldName);
 }

@@ -6,7 +6,7 @@ import type { UserOutcome } from "./job.ts";
 export interface ImportNews {
   /** The service's job id. */
   readonly serviceJob: string;
-  /** The correlation's type says that it is an import; undefined where it says nothing. */
+  /** The correlation's type says that it is an import; undefined where it says nothing, and it may be one. */
   readonly isImport: boolean | undefined;
   /** The application or integration that imports, where the event names it. */
   readonly source: string | undefined;
@@ -32,16 +32,36 @@ export function mayBeImport({ bytes }: JournalEvent): boolean {
   return /import|\\u/i.test(text);
 }
 
-/** undefined for an event without a correlation, or one that is not a JSON object or is costly. */
+/** Imports are told in directory events. Alerts and notifications have correlations as well, without a type. */
+function mayTellImport({ service }: JournalEvent): boolean {
+  return service === "directory" || service === "";
+}
+
+/** Without a type, an event may belong to an import if it is about a user, or if its own type says so. */
+function isImportOf(
+  type: string | undefined,
+  user: ImportUser | undefined,
+  eventType: string,
+): boolean | undefined {
+  if (type !== undefined) return /import/i.test(type);
+  return user !== undefined || /import/i.test(eventType) ? undefined : false;
+}
+
+/** The reason of an event that is not read. The index job_events_passed_over has the same words. */
+export const PASSED_OVER = "passed over: too large to be read";
+
+/** undefined for an event without a correlation, or one that is not a JSON object. */
 export function newsOf(event: JournalEvent): ImportNews | undefined {
   if (event.correlationId === undefined || event.correlationId === "") return undefined;
+  if (costly(event.bytes)) return passedOver(event, event.correlationId);
   const body = parse(event.bytes);
   if (body === undefined) return undefined;
   const type = text(at(body, "correlation", "type"));
-  const user = userOf(body);
+  const isDirectory = mayTellImport(event);
+  const user = isDirectory ? userOf(body, event.eventType) : undefined;
   return {
     serviceJob: event.correlationId,
-    isImport: type === undefined ? undefined : /import/i.test(type),
+    isImport: isDirectory ? isImportOf(type, user, event.eventType) : false,
     source: text(at(body, "application", "id")) ?? text(body.idm_client_id),
     kind: /workday/i.test(text(at(body, "initiated_by", "source_metadata", "name")) ?? "")
       ? "workday"
@@ -49,6 +69,19 @@ export function newsOf(event: JournalEvent): ImportNews | undefined {
     user,
     userState: stateOf(body.changes),
     ...(user === undefined ? { outcome: undefined, reason: undefined } : outcomeOf(body, event.eventType)),
+  };
+}
+
+/** Parsing it would take hundreds of megabytes. Its correlation is known, so the job can say that it was not read. */
+function passedOver(event: JournalEvent, serviceJob: string): ImportNews {
+  const { bytes } = event;
+  const json = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+  return {
+    serviceJob,
+    isImport: mayTellImport(event) && /"type"\s*:\s*"[^"]{0,64}import/i.test(json),
+    kind: "application",
+    ...{ source: undefined, user: undefined, userState: undefined },
+    ...{ outcome: undefined, reason: PASSED_OVER },
   };
 }
 
@@ -97,8 +130,8 @@ function messageOf(chain: unknown): string | undefined {
   return Number.isFinite(code) && code >= 400 ? message : undefined;
 }
 
-/** The resource, where it is a user. A resource without a type counts as one. */
-function userOf(body: Fields): ImportUser | undefined {
+/** The resource, where it is a user. One without a type counts as a user if its names or the event's type say so. */
+function userOf(body: Fields, eventType: string): ImportUser | undefined {
   const resource = fields(body.resource);
   if (resource === undefined) return undefined;
   const type = text(resource.type);
@@ -108,13 +141,13 @@ function userOf(body: Fields): ImportUser | undefined {
     username: text(resource.username),
     email: text(resource.email) ?? text(resource.recipient_email),
   };
-  return (user.userId ?? user.username ?? user.email) ? user : undefined;
+  const isUser = type !== undefined || /user/i.test(eventType);
+  return (user.username ?? user.email ?? (isUser ? user.userId : undefined)) ? user : undefined;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
 function parse(bytes: Uint8Array): Fields | undefined {
-  if (costly(bytes)) return undefined;
   try {
     return fields(JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8")));
   } catch {

@@ -108,7 +108,10 @@ export const jobSchema = z.strictObject({
     description:
       "Offered users without an outcome after the end; null before it, or where the offer is not exactly known.",
   }),
-  staged: z.int().meta({ description: "Users of the job that can be activated." }),
+  staged: z.int().meta({
+    description:
+      "Users of the job that can be activated: they are STAGED, or were created and no event says their state.",
+  }),
   summary: z.string().meta({ description: "The account of the job in words." }),
   parts: z.array(partSchema),
 });
@@ -175,6 +178,8 @@ export interface JobFacts {
   /** Offered users without an outcome. */
   readonly waiting: number;
   readonly staged: number;
+  /** Events that were too large to be read. */
+  readonly passedOver: number;
   readonly parts: readonly JobPart[];
 }
 
@@ -195,7 +200,7 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
     serviceJob: row.service_job,
     state: row.ended_by === null ? row.state : "ended",
     stateSince: iso(row.state_ms),
-    reason: row.reason,
+    reason: reasonOf(row, facts),
     firstEventAt: isoOrNull(row.first_event_ms),
     lastEventAt: isoOrNull(row.last_event_ms),
     endedAt: isoOrNull(row.ended_ms),
@@ -209,6 +214,22 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
   };
 }
 
+/** The number of users without an outcome in the reason of a job that silence ended. Events may come later. */
+const COUNTED = /; \d+ (offered|listed) users have no outcome/;
+
+function reasonOf(row: JobRow, { waiting, passedOver }: JobFacts): string | null {
+  const isComplete = row.offered_ms !== null && waiting === 0;
+  const isCounted = row.reason !== null && COUNTED.test(row.reason);
+  const reason = isCounted
+    ? isComplete
+      ? null
+      : row.reason.replace(COUNTED, `; ${waiting} $1 users have no outcome`)
+    : row.reason;
+  if (passedOver === 0 || isComplete) return reason;
+  const words = `Of its events, ${passedOver} ${passedOver === 1 ? "was" : "were"} passed over because of the size (more than 100,000 values or 4 MB): the users that they tell of may have no outcome here.`;
+  return reason === null ? words : `${reason.replace(/\.$/, "")}. ${words}`;
+}
+
 /** "40 offered: 22 created, 13 updated, 5 failed, 0 unaccounted". Outcomes that did not occur are left out. */
 function summaryOf(row: JobRow, offered: number | null, { counts, waiting }: JobFacts): string {
   const words = (["created", "updated", "reactivated", "failed", "skipped"] as const)
@@ -220,7 +241,8 @@ function summaryOf(row: JobRow, offered: number | null, { counts, waiting }: Job
   }
   const hasEnded = row.ended_ms !== null;
   if (row.offer_note !== null) {
-    words.push(`${waiting} ${hasEnded ? "without an outcome, perhaps left out by queryString" : "waiting"}`);
+    const unsure = waiting === 0 ? "without an outcome" : "without an outcome, perhaps left out";
+    words.push(`${waiting} ${hasEnded ? unsure : "waiting"}`);
     return `at most ${offered} offered: ${words.join(", ")}`;
   }
   words.push(hasEnded ? `${waiting} unaccounted` : `${waiting} waiting`);

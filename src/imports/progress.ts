@@ -114,11 +114,23 @@ function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): voi
   const readMs = readTo({ readUntilMs }, job, job.active_ms, nowMs);
   noteUnread(context, job, readMs === undefined, nowMs);
   const idleMs = (readMs ?? job.active_ms) - job.active_ms;
-  if (idleMs >= job.finish_after_ms) {
+  const dueMs = lastDueMs(context, job);
+  if (idleMs >= job.finish_after_ms && readMs! - dueMs >= job.finish_after_ms) {
     end(context, job, nowMs, silenceReason(context, job));
     return;
   }
   if (job.state === "running" && idleMs >= job.quiet_after_ms) store.jobs.move(job.id, "quiet", nowMs);
+}
+
+/** When the last part whose answer was lost is judged, or sent again (recover.ts). Silence ends no job before it. */
+function lastDueMs({ store }: ProgressContext, job: JobRow): number {
+  const lost = store.parts.of(job.id).filter(({ state }) => state === "uncertain");
+  return Math.max(0, ...lost.map(({ at_ms }) => at_ms + lostAfterMs(job)));
+}
+
+/** How long the events after a lost answer are read before its part is sent again. */
+export function lostAfterMs({ quiet_after_ms }: JobRow): number {
+  return Math.max(quiet_after_ms, EARLY_MS);
 }
 
 /** Undefined: the events are not read now. */

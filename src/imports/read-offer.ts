@@ -25,6 +25,9 @@ export type OfferRead =
 const UNSURE_QUERY =
   "The list of users on offer is the same with and without queryString, so it may contain users that the import leaves out.";
 
+const LATE_LIST =
+  "The list of users on offer could be read only after the start, so it may contain users that the import leaves out: those that exist now may have been created by it.";
+
 export async function readOffer(context: StartContext, job: JobRow, signal: AbortSignal): Promise<OfferRead> {
   try {
     return job.kind === "workday"
@@ -55,11 +58,15 @@ async function readApplication(context: StartContext, job: JobRow, signal: Abort
   const hasQuery = queryString !== undefined && queryString !== "";
   const isUnsure =
     hasQuery && users.length > 0 && users.length >= (await listOffer(context, job, undefined, signal)).length;
-  const existing = operations.length === 1 ? await existingOf(context, job, signal) : undefined;
+  const isLimited = operations.length === 1;
+  // A user that exists after the start may have been created by this import.
+  const isLate = isLimited && context.store.parts.of(job.id).length > 0;
+  const existing = isLimited && !isLate ? await existingOf(context, job, signal) : undefined;
+  const notes = [isUnsure && UNSURE_QUERY, isLate && LATE_LIST].filter((note) => note !== false);
   return {
     kind: "known",
     users: limitToOperations(users, operations, existing),
-    note: isUnsure ? UNSURE_QUERY : null,
+    note: notes.length === 0 ? null : notes.join(" "),
   };
 }
 

@@ -2,7 +2,7 @@ import type { ReadUntil } from "../core/roster.ts";
 import type { StartContext } from "./context.ts";
 import { hasEndedSender, takeJob } from "./hold.ts";
 import type { JobRow } from "./job.ts";
-import { candidatesOf, EARLY_MS, isSentAgain, readTo, resolvePart } from "./progress.ts";
+import { candidatesOf, isSentAgain, lostAfterMs, readTo, resolvePart } from "./progress.ts";
 import { sendJob, TRIES_MAX } from "./send-parts.ts";
 
 /**
@@ -48,7 +48,7 @@ export async function recoverJobs(
 async function planSilentParts(context: StartContext, job: JobRow, readUntilMs: ReadUntil): Promise<void> {
   const { store, clock, log } = context;
   if (job.kind !== "workday" || job.offered_ms === null) return;
-  const waitMs = Math.max(job.quiet_after_ms, EARLY_MS);
+  const waitMs = lostAfterMs(job);
   for (const row of store.parts.of(job.id)) {
     const { part, at_ms, tries } = row;
     const readMs = readTo({ readUntilMs }, job, at_ms, clock.now()) ?? 0;

@@ -2,7 +2,8 @@ import { z } from "zod";
 import type { StartContext } from "./context.ts";
 import type { JobRow } from "./job.ts";
 import { settleJob } from "./progress.ts";
-import { takePart } from "./take-part.ts";
+import { TRIES_MAX } from "./send-parts.ts";
+import { NOT_FINISHED, NOT_STARTED, takePart } from "./take-part.ts";
 
 export const resolutionSchema = z.union([
   z.strictObject({
@@ -63,16 +64,17 @@ function endJob(
     throw new Error(`Job ${job.id} has ended already (${job.ended_by === null ? job.state : job.reason}).`);
   const nowMs = clock.now();
   for (const { part, state } of store.parts.of(job.id)) {
-    if (state !== "taken" && state !== "refused")
-      store.parts.move(job.id, part, { state: "refused", reason: `ended by ${by}` });
+    // The answer to a request that is out may still come, and then the job has its id. It is not sent again, also not
+    // when an event opens the job again.
+    if (state === "sent" || state === "uncertain") {
+      const reason = `ended by ${by} before the answer came`;
+      store.parts.move(job.id, part, { state: "uncertain", tries: TRIES_MAX, reason });
+    }
+    if (state === "planned") store.parts.move(job.id, part, { state: "refused", reason: `ended by ${by}` });
   }
   const because = why === undefined ? "" : `: ${why}`;
-  if (job.service_job === null) {
-    const reason = `ended by ${by}${because}; it is not known to have started`;
-    store.jobs.move(job.id, "failed", nowMs, { reason, endedMs: nowMs });
-    return;
-  }
-  const reason = `ended by ${by}${because}; it was not seen to finish`;
+  const seen = job.service_job === null ? NOT_STARTED : NOT_FINISHED;
+  const reason = `ended by ${by}${because}${seen}`;
   store.jobs.move(job.id, "finished", nowMs, { reason, endedMs: nowMs, endedBy: by });
 }
 

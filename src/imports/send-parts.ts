@@ -25,6 +25,8 @@ import { takePart } from "./take-part.ts";
  *    (progress.ts), or a person. An application's import is never repeated; a part of a Workday import is sent
  *    again when no event of its users was seen (recover.ts). Where that is refused it stays uncertain, because the
  *    first request may have been taken; its events resolve the part also while it waits for another try.
+ *
+ * A job that a person ends is sent no further. The answer to a request that is out then still gives it its id.
  */
 export async function sendJob(context: StartContext, id: number, signal: AbortSignal): Promise<void> {
   const { store, clock, log, sender, sending } = context;
@@ -37,7 +39,7 @@ export async function sendJob(context: StartContext, id: number, signal: AbortSi
     for (;;) {
       const part = store.parts.of(id).find(({ state }) => state === "planned");
       if (part === undefined || part.at_ms > clock.now()) break;
-      await sendPart(context, job, part, signal);
+      if (!(await sendPart(context, job, part, signal))) break;
     }
   } catch (error) {
     if (!(error instanceof JobTakenOverError)) throw error;
@@ -58,19 +60,23 @@ const RETRY_MS = 15_000;
 /** A service may ask for a wait of a day. One request is tried this often all the same (R33). */
 const RETRY_MS_MAX = 600_000;
 
+/** False: a person has ended the job, and nothing was sent. */
 async function sendPart(
   context: StartContext,
   job: JobRow,
   part: PartRow,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const { store, clock, sender } = context;
   const users = store.users.ofPart(job.id, part.part);
   const nowMs = clock.now();
-  await store.change(() => {
+  const isSent = await store.change(() => {
     hold(context, job.id);
+    if (isEndedByPerson(store, job.id)) return false;
     store.parts.move(job.id, part.part, { state: "sent", atMs: nowMs, tries: part.tries + 1 });
+    return true;
   });
+  if (!isSent) return false;
   const limited = AbortSignal.any([signal, timeoutSignal(START_MS)]);
   const source = context.source(job.account);
   const organization = job.organization ?? undefined;
@@ -87,11 +93,31 @@ async function sendPart(
   const isHeld = await store.change(() => {
     // After a long silence another process may have taken over, but the answer is still about this request.
     const now = store.parts.of(job.id).find((row) => row.part === part.part);
-    const isOpen = now?.tries === tries && (now.state === "sent" || now.state === "uncertain");
-    if (isOpen) settlePart(context, job, { ...part, tries }, users, answer);
+    // A part that is not sent again: a person has ended the job, and an event may have opened it since.
+    const isLast = isEndedByPerson(store, job.id) || (now?.tries === TRIES_MAX && tries < TRIES_MAX);
+    if (isLast && now?.state === "uncertain") settleLastPart(context, job, now, answer);
+    else if (!isLast && now?.tries === tries && (now.state === "sent" || now.state === "uncertain"))
+      settlePart(context, job, { ...part, tries }, users, answer);
     return store.jobs.row(job.id)?.sender === sender;
   });
   if (!isHeld) throw new JobTakenOverError();
+  return true;
+}
+
+function isEndedByPerson(store: Store, id: number): boolean {
+  return store.jobs.row(id)?.ended_by != null;
+}
+
+/** A refusal decides only where no other request of the part may have been taken. */
+function settleLastPart(
+  { store, clock, log }: StartContext,
+  job: JobRow,
+  { part, first_sent_ms: firstSentMs }: PartRow,
+  answer: StartAnswer,
+): void {
+  if (answer.kind === "started") takePart({ store, log }, job, part, answer.serviceJob, clock.now());
+  else if (answer.kind !== "uncertain" && firstSentMs === null)
+    store.parts.move(job.id, part, { state: "refused", reason: answer.reason });
 }
 
 function postedOf(users: readonly PartUser[]): OfferedUser[] {

@@ -60,7 +60,8 @@ function startedOrRefuse(job: Job): Job {
   if (job.state === "running" || job.state === "quiet" || job.state === "finished") return job;
   const wasRefused = job.state === "failed" && job.parts.some(({ state }) => state === "refused");
   const why = job.reason ?? job.parts.find(({ reason }) => reason !== null)?.reason ?? "no reason is known";
-  const what = { failed: "failed", uncertain: "may not have started" }[job.state as string] ?? "waits";
+  const words = { failed: "failed", uncertain: "may not have started", ended: "was ended during its start" };
+  const what = words[job.state as keyof typeof words] ?? "waits";
   throw new RouteError(wasRefused ? 422 : 502, `Job ${job.id} ${what}: ${why}`, { body: { job } });
 }
 
@@ -115,7 +116,8 @@ function activateRoute(context: RoutesContext): Route {
   return defineRoute({
     method: "POST",
     path: "/api/imports/:id/activate",
-    summary: "Activates the STAGED users of a job. `users` confirms how many; another number is refused.",
+    summary:
+      "Activates the users of a job that are STAGED, or were created without a known state. `users` confirms how many; another number is refused.",
     scope: "write",
     params: idParams,
     query: none,
@@ -129,7 +131,7 @@ function activateRoute(context: RoutesContext): Route {
     async run({ params, body, signal }) {
       const { staged } = jobOrRefuse(context, params.id);
       if (staged !== body.users)
-        throw new RouteError(409, `Job ${params.id} has ${staged} STAGED users now, not ${body.users}.`);
+        throw new RouteError(409, `Job ${params.id} has ${staged} users to activate now, not ${body.users}.`);
       const { activated, failed } = await activateStaged(context, params.id, signal);
       return { activated, failed: [...failed] };
     },

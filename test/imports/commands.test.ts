@@ -27,7 +27,7 @@ import type { Difference } from "../../src/imports/choose.ts";
 import { importSchema } from "../../src/imports/config.ts";
 import { createImports } from "../../src/imports/create-imports.ts";
 import type { Job, JobUser } from "../../src/imports/job.ts";
-import { eventOf, forever, type Jobs, jobsOf, openState } from "./support.ts";
+import { eventOf, forever, type Jobs, jobsOf, openState, sourceOf } from "./support.ts";
 
 let simulator: Simulator;
 let organization: string;
@@ -252,6 +252,29 @@ describe("imports", () => {
     await expect(run("imports", "runs", "nothing")).rejects.toThrow(/no import "nothing"/);
   });
 
+  it("calls no user STAGED whose state no event says, and shows a long reason whole", async () => {
+    const db = openState(state);
+    const parts = { definitions: [], source: () => sourceOf([]), accounts: ["acme"], log: silentLog };
+    const created = eventOf({
+      ...{ id: "e1", timestamp: "2026-01-01T00:00:00Z", organization, event_type: "user_create" },
+      correlation: { id: "elsewhere-1", type: "user_import" },
+      resource: { type: "user", id: "u1", username: "anna" },
+    });
+    const imports = createImports({ ...parts, db, clock: systemClock });
+    const fields = { id: "e2", correlation: { id: "elsewhere-1", type: "user_import" }, organization };
+    const changes = Array.from({ length: 60_000 }, () => ({ field: "f", to: "" }));
+    await imports.apply([created, eventOf({ ...fields, timestamp: "2026-01-01T00:00:01Z", changes })]);
+    db.close();
+    const job = (await json<Job[]>("imports", "list")).find(
+      ({ serviceJob }) => serviceJob === "elsewhere-1",
+    )!;
+    const { out } = await run("imports", "show", String(job.id));
+    expect(out).toMatch(/reason +Of its events, 1 was passed over .+ may have no outcome here\.\n/);
+    expect(out).toContain(
+      `1 users can be activated: they are STAGED, or were created and no event says their state. Activate them with "tidemark imports activate ${job.id}".`,
+    );
+  });
+
   it("lists jobs, shows one and exports its users", async () => {
     const [job] = await json<Job[]>("imports", "list");
     expect((await run("imports", "list", "--state", "running")).out.trim().split("\n")).toHaveLength(1);
@@ -269,7 +292,7 @@ describe("imports", () => {
     [["--not-started"], / is failed now: not started, says .+\.$/],
     [
       ["--ended", "--reason", "nobody needs it"],
-      / is failed now: ended by .+: nobody needs it; it is not known to have started\.$/,
+      / is ended now: ended by .+: nobody needs it; it is not known to have started\.$/,
     ],
   ])(
     "marks a lost answer as uncertain, starts nothing twice, and takes a person's word %j",

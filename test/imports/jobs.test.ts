@@ -185,6 +185,72 @@ describe("states", () => {
     expect(jobs.job(id)).toMatchObject({ state: "running", reason: null, endedAt: null });
   });
 
+  it("R28 keeps the id of a late answer to a start that a person has ended, and the person's reason", async () => {
+    let answer = (_: StartAnswer) => {};
+    const late = sourceOf([() => new Promise<StartAnswer>((resolve) => (answer = resolve))]);
+    const command = start(late);
+    await expect.poll(() => late.starts).toHaveLength(1);
+    const imports = run(sourceOf([]), []);
+    await imports.apply([event("j1", "u1")]);
+    clock.advance(MINUTE_MS);
+    const context = { store: jobs.store, clock, log };
+    await resolveJob(context, 1, { ended: true, reason: "impatient" }, "ann");
+    expect(jobs.job(1)).toMatchObject({
+      ...{ state: "ended", reason: "ended by ann: impatient; it is not known to have started" },
+      parts: [{ state: "uncertain", reason: "ended by ann before the answer came" }],
+    });
+    answer(started("j1"));
+    const { id } = await command;
+    const isEnded = { state: "ended", reason: "ended by ann: impatient; it was not seen to finish" };
+    expect(jobs.list({})).toMatchObject([{ id, ...isEnded, serviceJob: "j1", counts: { created: 1 } }]);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject(isEnded);
+    clock.advance(MINUTE_MS);
+    await imports.apply([event("j1", "u2")]);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ id, state: "running", reason: null, counts: { created: 2 } }]);
+  });
+
+  it.each([
+    ["is unavailable", { kind: "unavailable", reason: "429 busy" }, "refused"],
+    ["refuses it", REFUSED, "refused"],
+    ["does not answer", { kind: "uncertain", reason: "cut" }, "uncertain"],
+  ] as [string, StartAnswer, string][])(
+    "R28 sends a start that a person has ended no further when the service %s",
+    async (_words, late, state) => {
+      let answer = (_: StartAnswer) => {};
+      const source = sourceOf([() => new Promise<StartAnswer>((resolve) => (answer = resolve))]);
+      const command = start(source);
+      await expect.poll(() => source.starts).toHaveLength(1);
+      await resolveJob({ store: jobs.store, clock, log }, 1, { ended: true }, "ann");
+      answer(late);
+      const { id } = await command;
+      clock.advance(60 * MINUTE_MS);
+      await run(source, []).step(forever);
+      expect(source.starts).toHaveLength(1);
+      expect(jobs.job(id)).toMatchObject({ state: "ended", serviceJob: null, parts: [{ state }] });
+    },
+  );
+
+  it("R28 sends nothing of a job that a person ended while the offer was read", async () => {
+    let go = () => {};
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    const source = {
+      ...sourceOf([started("j1")]),
+      async *offered() {
+        await gate;
+        yield worker("ada");
+      },
+    };
+    const command = start(source);
+    await expect.poll(() => jobs.list({})).toHaveLength(1);
+    await resolveJob({ store: jobs.store, clock, log }, 1, { ended: true }, "ann");
+    go();
+    await command;
+    expect(source.starts).toHaveLength(0);
+    expect(jobs.job(1)).toMatchObject({ state: "ended", serviceJob: null });
+  });
+
   it("fails with the service's reason when the start is refused", async () => {
     const { id } = await start(sourceOf([REFUSED]));
     expect(jobs.job(id)).toMatchObject({ state: "failed", reason: "400 no such application" });

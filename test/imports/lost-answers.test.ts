@@ -132,6 +132,72 @@ describe("a lost answer", () => {
     expect(jobs.row(id)).toMatchObject({ ended_ms: null });
   });
 
+  it("keeps silence from ending the job before every part is judged, also with a short finishAfter", async () => {
+    const source = sourceOf([LOST, LOST, LOST, started("j4")], undefined, workers(250));
+    const imports = run(source);
+    const order = orderOf(
+      definitionOf({ application: undefined, workday: "wd1", quietAfter: "5s", finishAfter: "20s" }),
+    );
+    // Half a minute between the parts.
+    const slow = {
+      ...source,
+      startWorkday: async (...args: Parameters<typeof source.startWorkday>) => {
+        const answer = await source.startWorkday(...args);
+        if (source.starts.length < 3) clock.advance(MINUTE_MS / 2);
+        return answer;
+      },
+    };
+    const { id } = await startImport(startContext(db, slow, clock, log), order, forever);
+    const all = workers(250).map(({ username }) => username!);
+    await imports.apply(all.slice(0, 100).map((username) => created("j1", { username })));
+    await imports.apply(all.slice(100, 200).map((username) => created("j2", { username })));
+    for (let second = 0; second < 125; second += 5) {
+      clock.advance(5000);
+      await imports.step(forever);
+    }
+    expect(source.starts).toHaveLength(4);
+    expect(states(id)).toEqual(["taken", "taken", "taken"]);
+    expect(jobs.job(id)!.counts).toMatchObject({ created: 200, pending: 50 });
+    await imports.apply(all.slice(200).map((username) => created("j4", { username })));
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 250 } }]);
+  });
+
+  it("to a part of a job that a person has ended is no reason to send it again, also when events open the job", async () => {
+    let answer = (_: StartAnswer) => {};
+    const waits = () => new Promise<StartAnswer>((resolve) => (answer = resolve));
+    const source = sourceOf([started("j1"), waits, started("j3")], undefined, workers(250));
+    const imports = run(source);
+    const command = start(source);
+    await expect.poll(() => source.starts).toHaveLength(2);
+    await resolveJob({ store: jobs.store, clock, log }, 1, { ended: true }, "ann");
+    answer(LOST);
+    const { id } = await command;
+    expect(states(id)).toEqual(["taken", "uncertain", "refused"]);
+    await pass(imports, 5);
+    await imports.apply(createdAll("j1", 100));
+    await pass(imports, 5);
+    expect(jobs.job(id)).toMatchObject({ state: "quiet", counts: { created: 100 } });
+    expect(source.starts).toHaveLength(2);
+  });
+
+  it("that comes after events have opened the ended job again still gives the part its id", async () => {
+    let answer = (_: StartAnswer) => {};
+    const waits = () => new Promise<StartAnswer>((resolve) => (answer = resolve));
+    const source = sourceOf([started("j1"), waits], undefined, workers(150));
+    const imports = run(source);
+    const command = start(source);
+    await expect.poll(() => source.starts).toHaveLength(2);
+    await resolveJob({ store: jobs.store, clock, log }, 1, { ended: true }, "ann");
+    clock.advance(1000);
+    await imports.apply([created("j1", { username: "w0" })]);
+    await imports.step(forever);
+    expect(jobs.job(1)!.state).toBe("running");
+    answer(started("j2"));
+    const { id } = await command;
+    expect(states(id)).toEqual(["taken", "taken"]);
+  });
+
   it("that a person calls not started does not end a job whose events were not read", async () => {
     const source = sourceOf([started("j1"), LOST], undefined, workers(150));
     const imports = run(source);

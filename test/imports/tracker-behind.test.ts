@@ -63,6 +63,7 @@ describe("a tracker that is behind the journal", () => {
     const events = names.map((username, at) =>
       eventText(at, {
         timestamp: new Date(atMs + at).toISOString(),
+        service: "directory",
         event_type: "user_create",
         correlation: { id: serviceJob, type: "user_import" },
         application: { id: source },

@@ -193,6 +193,59 @@ describe("the tracker", () => {
   });
 
   it.each([
+    [
+      "an alert",
+      {
+        service: "alert",
+        event_type: "alert_created",
+        correlation: { id: "c1" },
+        resource: { id: "77", source_type: "device" },
+        username: "anna",
+      },
+    ],
+    [
+      "a notification",
+      {
+        service: "notifications",
+        event_type: "notification_channel_created",
+        correlation: { id: "c1" },
+        resource: undefined,
+      },
+    ],
+    [
+      "a change of a group",
+      { event_type: "group_create", correlation: { id: "c1" }, resource: { type: "user_group", id: "g" } },
+    ],
+    [
+      "a resource that may be anything",
+      { event_type: "label_create", correlation: { id: "c1" }, resource: { id: "9" } },
+    ],
+  ])("makes no job of %s while a start is uncertain, and finds the import beside it", async (_, other) => {
+    const job = await start([{ kind: "uncertain", reason: "cut" }]);
+    await imports.apply([importEvent("c1", "", undefined, other)]);
+    expect(jobs.list({})).toMatchObject([{ id: job.id, state: "uncertain" }]);
+    await imports.apply([importEvent("j1", "user_create", "anna")]);
+    clock.advance(180_000);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ id: job.id, serviceJob: "j1", counts: { created: 1 } }]);
+  });
+
+  it("finds an import while a start is uncertain also by a user's event whose correlation has no type", async () => {
+    const job = await start([{ kind: "uncertain", reason: "cut" }]);
+    await imports.apply([importEvent("j1", "user_create", "anna", { correlation: { id: "j1" } })]);
+    clock.advance(180_000);
+    await imports.step(forever);
+    expect(jobs.list({})).toMatchObject([{ id: job.id, serviceJob: "j1", counts: { created: 1 } }]);
+  });
+
+  it("counts an alert with the correlation of an import as its event, but not as a user", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const alert = { service: "alert", correlation: { id: "j1" }, resource: { id: "77" } };
+    await imports.apply([importEvent("j1", "alert_created", undefined, alert)]);
+    expect(jobs.job(job.id)).toMatchObject({ staged: 0, counts: { created: 0, events: 1 } });
+  });
+
+  it.each([
     ["an import in capitals", '"USER_IMPORT"', 1],
     ["an import with an escape in it", '"user_\\u0069mport"', 1],
     ["something else", '"user_sync"', 0],
@@ -283,6 +336,40 @@ describe("the tracker", () => {
     ]);
     expect(outcomes(job.id)).toEqual({ Anna: "created" });
     expect(jobs.counts(job.id).events).toBe(3);
+  });
+
+  it("says of an event that is too large to be read that it was passed over", async () => {
+    const offer = ["anna", "ben"].map((username) => ({ username, attributes: [] }));
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, offer);
+    const job = await startImport(startContext(db, source, clock, silentLog), ORDER, forever);
+    const changes = Array.from({ length: 60_000 }, (_, at) => ({ field: `f${at}`, to: "" }));
+    await imports.apply([
+      importEvent("j1", "user_create", "anna", { changes }),
+      importEvent("j1", "user_create", "ben"),
+    ]);
+    const words =
+      "Of its events, 1 was passed over because of the size (more than 100,000 values or 4 MB): the users that they tell of may have no outcome here.";
+    expect(jobs.job(job.id)).toMatchObject({
+      ...{ summary: "2 offered: 1 created, 1 waiting", reason: words, counts: { events: 2 } },
+    });
+    const reasons = jobs.timeline(job.id, { limit: 9, offset: 0 }).map(({ reason }) => reason);
+    expect(reasons).toEqual(["passed over: too large to be read", null]);
+    clock.advance(960_000);
+    await imports.step(forever);
+    expect(jobs.job(job.id)).toMatchObject({
+      state: "finished",
+      reason: `Taken for finished because nothing was seen of it for 15m; 1 offered users have no outcome. ${words}`,
+    });
+    await imports.apply([
+      importEvent("j1", "user_update", "anna", { timestamp: new Date(clock.now() - 900_000).toISOString() }),
+    ]);
+    expect(jobs.job(job.id)).toMatchObject({ unaccounted: 0, reason: null });
+    const indexes = db
+      .prepare(
+        "EXPLAIN QUERY PLAN SELECT 1 FROM job_events WHERE job = ? AND reason = 'passed over: too large to be read'",
+      )
+      .all(1);
+    expect(JSON.stringify(indexes)).toContain("job_events_passed_over");
   });
 
   it("ignores events that are no JSON or tell nothing", async () => {

@@ -89,7 +89,7 @@ describe.skipIf(skipBrowser())("imports on the page", () => {
     expect(readFileSync(file, "utf8").split("\r\n")).toHaveLength(42);
 
     page.once("dialog", (dialog) => dialog.accept());
-    await page.getByRole("button", { name: "Activate 22 STAGED users" }).click();
+    await page.getByRole("button", { name: "Activate 22 users" }).click();
     await expect.poll(() => source.activated.length).toBe(22);
     await page.locator("#job-activate").waitFor({ state: "hidden" });
     await page.locator("#detail-close").click();

@@ -1,4 +1,5 @@
 import type { Database } from "better-sqlite3";
+import { PASSED_OVER } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 
 /** Users of a job that can be activated; takes the job's number. */
@@ -19,7 +20,16 @@ export function countsOf(db: Database, job: number): Counts {
   return counts;
 }
 
-export function jobTotals(db: Database, job: number): { offered: number; waiting: number; staged: number } {
+export interface UserTotals {
+  readonly offered: number;
+  /** Offered users without an outcome. */
+  readonly waiting: number;
+  readonly staged: number;
+  /** Events that were too large to be read. */
+  readonly passedOver: number;
+}
+
+export function jobTotals(db: Database, job: number): UserTotals {
   const row = db
     .prepare<[number], { offered: number; waiting: number | null }>(
       `SELECT count(*) AS offered, sum(outcome = 'pending') AS waiting FROM job_users
@@ -27,7 +37,16 @@ export function jobTotals(db: Database, job: number): { offered: number; waiting
     )
     .get(job)!;
   const staged = db.prepare<[number], number>(`SELECT count(*) FROM job_users WHERE ${STAGED}`).pluck();
-  return { offered: row.offered, waiting: row.waiting ?? 0, staged: staged.get(job) as number };
+  // The words are part of the statement, so that the index is used.
+  const passed = db
+    .prepare<[number], number>(`SELECT count(*) FROM job_events WHERE job = ? AND reason = '${PASSED_OVER}'`)
+    .pluck();
+  return {
+    offered: row.offered,
+    waiting: row.waiting ?? 0,
+    staged: staged.get(job) as number,
+    passedOver: passed.get(job) as number,
+  };
 }
 
 export function listOf(

@@ -1,9 +1,11 @@
 import type { Database } from "better-sqlite3";
 import type { JournalEvent } from "../../core/event.ts";
+import { foldName } from "../fold-name.ts";
 import type { ImportNews, ImportUser } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
-import { countsOf, jobTotals, listOf, STAGED, timelineOf } from "./user-views.ts";
+import { createFolding, nameKeyOf } from "./name-keys.ts";
+import { countsOf, jobTotals, listOf, STAGED, timelineOf, type UserTotals } from "./user-views.ts";
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
 export interface Users {
@@ -25,10 +27,10 @@ export interface Users {
   fail(ids: readonly number[], reason: string): void;
   /** Takes over what was found under a service's job id before it was known whose it is. */
   adopt(from: number, to: number): void;
-  /** The names of each of a job's users, in lower case. */
+  /** The names of each of a job's users, folded. */
   names(job: number, part?: number): string[][];
   counts(job: number): Counts;
-  totals(job: number): { readonly offered: number; readonly waiting: number; readonly staged: number };
+  totals(job: number): UserTotals;
   list(job: number, filter: { outcome?: UserOutcome | undefined; limit: number; offset: number }): JobUser[];
   timeline(job: number, page: { limit: number; offset: number }): JobEvent[];
   /** Users of the job that can be activated: created or updated, known by id, not activated yet. */
@@ -69,17 +71,30 @@ export function openUsers(db: Database): Users {
      VALUES (?, ?, NULL, ?, ?, ?, ?, ?, ?)`,
   );
   const linkEvent = db.prepare("UPDATE job_events SET user = ? WHERE job = ? AND identity = ?");
-  const findBy = (column: "user_id" | "username" | "email") =>
+  const findBy = (column: "user_id" | "name_key" | "email_key") =>
     db.prepare<[number, string], UserRow>(
       `SELECT id, number, username, told_by, outcome FROM job_users WHERE job = ? AND ${column} = ?`,
     );
-  const [byId, byName, byEmail] = [findBy("user_id"), findBy("username"), findBy("email")];
-  const insert = db.prepare(
-    `INSERT INTO job_users (job, user_id, username, email, outcome, reason, told_by, number, entry, part)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  const [byId, byName, byEmail] = [findBy("user_id"), findBy("name_key"), findBy("email_key")];
+  const fold = createFolding(db);
+  const insertRow = db.prepare(
+    `INSERT INTO job_users (name_key, email_key, job, user_id, username, email, outcome, reason, told_by, number, entry,
+       part)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
+  const insert = {
+    run: (
+      job: number,
+      userId: string | null,
+      username: string | null,
+      email: string | null,
+      ...rest: unknown[]
+    ) => insertRow.run(nameKeyOf(username), nameKeyOf(email), job, userId, username, email, ...rest),
+  };
   const describe = db.prepare(
-    "UPDATE job_users SET user_id = coalesce(user_id, ?), username = coalesce(username, ?), email = coalesce(email, ?) WHERE id = ?",
+    `UPDATE job_users SET user_id = coalesce(user_id, ?), username = coalesce(username, ?), email = coalesce(email, ?),
+       name_key = iif(username IS NULL, ?, name_key), email_key = iif(email IS NULL, ?, email_key)
+     WHERE id = ?`,
   );
   const eventsOf = db.prepare<[number], EventRow>(
     `SELECT event_id, timestamp, outcome, reason FROM job_events WHERE user = ? AND outcome IS NOT NULL
@@ -95,14 +110,15 @@ export function openUsers(db: Database): Users {
 
   /** An e-mail address alone may be shared, so it counts only where nothing better matches. */
   function found(job: number, { userId, username, email }: ImportUser): readonly UserRow[] {
+    fold(job);
     const rows = [
       ...(userId === undefined ? [] : byId.all(job, userId)),
-      ...(username === undefined ? [] : byName.all(job, username)),
+      ...(username === undefined ? [] : byName.all(job, foldName(username))),
     ];
     const isOther = (row: UserRow) => row.username !== null && username !== undefined;
     const matching =
       rows.length === 0 && email !== undefined
-        ? byEmail.all(job, email).filter((row) => !isOther(row))
+        ? byEmail.all(job, foldName(email)).filter((row) => !isOther(row))
         : rows;
     const unique = matching.filter((row, at) => matching.findIndex(({ id }) => id === row.id) === at);
     return unique.toSorted((a, b) => Number(a.number === null) - Number(b.number === null) || a.id - b.id);
@@ -119,7 +135,7 @@ export function openUsers(db: Database): Users {
       relink.run(first.id, other.id);
       remove.run(other.id);
     }
-    describe.run(...names, first.id);
+    describe.run(...names, nameKeyOf(names[1]), nameKeyOf(names[2]), first.id);
     return first.id;
   }
 
@@ -158,7 +174,7 @@ export function openUsers(db: Database): Users {
           continue;
         }
         insert.run(
-          ...[job, null, user.username ?? null, user.email ?? null],
+          ...([job, null, user.username ?? null, user.email ?? null] as const),
           ...(skipped === null ? ["pending", null, "events"] : ["skipped", skipped, "choice"]),
           ...[number, JSON.stringify(user), part],
         );
@@ -230,7 +246,7 @@ export function openUsers(db: Database): Users {
         )
         .all(job, part ?? null, part ?? null);
       return rows.map(({ username, email, user_id }) =>
-        [username, email, user_id].filter((name) => name !== null).map((name) => name.toLowerCase()),
+        [username, email, user_id].filter((name) => name !== null).map(foldName),
       );
     },
     counts: (job) => countsOf(db, job),

@@ -78,7 +78,7 @@ export async function refreshJobDetail(nowMs) {
   const button = byId("job-activate");
   button.hidden = job.staged === 0;
   button.dataset.users = String(job.staged);
-  say(button, `Activate ${number(job.staged)} STAGED users`);
+  say(button, `Activate ${number(job.staged)} users`);
   const total =
     outcome === "" ? OUTCOMES.reduce((sum, one) => sum + job.counts[one], 0) : job.counts[outcome];
   say(
