@@ -268,7 +268,8 @@ async function assemble(
         loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop, extras)),
-        loops.every(SECOND_MS, stop, () => imports.step(stop)),
+        // What a step began must end before the state closes.
+        loops.every(SECOND_MS, stop, () => imports.step(stop)).finally(imports.settled),
         search?.keepIndex(stop) ?? Promise.resolve(),
       ]).finally(() => Promise.allSettled([search?.close(), server?.close()]));
     },

@@ -100,7 +100,7 @@ export function settleJob(context: ProgressContext, id: number, nowMs: number): 
 
 function watchUsers(context: ProgressContext, job: JobRow, nowMs: number): void {
   const isKnown = job.offered_ms !== null;
-  if (isKnown && context.store.users.totals(job.id).waiting === 0) {
+  if (isKnown && !context.store.users.isWaiting(job.id)) {
     end(context, job, nowMs, null);
     return;
   }
