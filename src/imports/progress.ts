@@ -180,10 +180,13 @@ function waitUncertain(
  */
 export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): JobRow[] {
   const [fromMs, toMs] = [firstSentMs(part) - EARLY_MS, part.at_ms + LATE_MS];
+  const found = store.jobs.candidates(job, fromMs, toMs);
+  // Asked every second, and the names of a long list take a while.
+  if (found.length === 0) return [];
   const lost = store.parts.of(job.id).filter((row) => row.state === "uncertain" || isSentAgain(row));
   const namesOf = (own: number) => store.users.names(job.id, own).flat();
   const [offered, all] = [new Set(namesOf(part.part)), new Set(lost.flatMap((row) => namesOf(row.part)))];
-  return store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
+  return found.filter(({ id }) => {
     if (offered.size === 0) return true;
     const theirs = store.users.names(id);
     const isIn = (names: ReadonlySet<string>) => (user: readonly string[]) =>
