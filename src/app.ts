@@ -268,10 +268,10 @@ async function assemble(
         loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop, extras)),
-        // What a step began must end before the state closes.
-        loops.every(SECOND_MS, stop, () => imports.step(stop)).finally(imports.settled),
+        loops.every(SECOND_MS, stop, () => imports.step(stop)),
         search?.keepIndex(stop) ?? Promise.resolve(),
-      ]).finally(() => Promise.allSettled([search?.close(), server?.close()]));
+        // `stop` has ended what a step of imports began; the state must not close before.
+      ]).finally(() => Promise.allSettled([search?.close(), server?.close(), imports.settled()]));
     },
     async once(signal) {
       const startDraining = () => {

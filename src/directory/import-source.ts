@@ -49,7 +49,7 @@ export function importSourceOf(client: ManagementClient) {
         for await (const row of client.users({ organization, signal })) {
           const user = fields === "all" ? existingUser(row) : namesOf(row);
           bytes += sizeOf(user);
-          if (bytes > EXISTING_BYTES_MAX) throw new Error(tooMany(found.length));
+          if (bytes > EXISTING_BYTES_MAX) throw new Error(tooMany(found.length, fields));
           found.push(user);
         }
       } catch (error) {
@@ -97,8 +97,12 @@ function sizeOf({ username = "", email = "", attributes }: OfferedUser): number 
   return attributes.reduce((sum, { name, value }) => sum + name.length + value.length, names);
 }
 
-function tooMany(users: number): string {
-  return `the first ${users} users of the organization hold more than ${EXISTING_BYTES_MAX / 2 ** 20} MiB, which is more than is kept in memory, so the import cannot be compared with them. Import without onlyNew and with both operations: then they are not needed`;
+function tooMany(users: number, fields: "all" | "names"): string {
+  const remedy =
+    fields === "all"
+      ? "An import that is started keeps only their names: start it without a preview"
+      : "Import without onlyNew and with both operations: then they are not needed";
+  return `the first ${users} users of the organization hold more than ${EXISTING_BYTES_MAX / 2 ** 20} MiB, which is more than is kept in memory, so the import cannot be compared with them. ${remedy}`;
 }
 
 /** The service did not take the request, and will not take the same one later. */
