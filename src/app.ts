@@ -7,7 +7,7 @@ import { openFollowers, TRACKER } from "./app/followers.ts";
 import { createLoops, together } from "./app/loops.ts";
 import { pullAndDrain } from "./app/once.ts";
 import { openOwnState } from "./app/own-state.ts";
-import { carryOutRequests } from "./app/requests.ts";
+import { carryOutRequests, createUnderWay } from "./app/requests.ts";
 import { openSearchProcess, type SearchProcess } from "./app/search-process.ts";
 import { serve } from "./app/serve.ts";
 import { importRefusal } from "./app/shard.ts";
@@ -237,7 +237,7 @@ async function assemble(
   };
   const view = createView(db, live, { ...viewOptions(config, clock), lane });
   const { routes } = imports;
-  const extras = options.lane && { routes, answer: options.lane.answer };
+  const extras = options.lane && { routes, answer: options.lane.answer, underWay: createUnderWay() };
   const search = openSearchProcess(config, options.searchProcess, { clock, alarms, log, archives, journal });
   const serving = { config, telemetry, measured, view, actions, routes, search: search?.service, clock, log };
 
@@ -270,7 +270,10 @@ async function assemble(
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop, extras)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
         search?.keepIndex(stop) ?? Promise.resolve(),
-      ]).finally(() => Promise.allSettled([search?.close(), server?.close()]));
+        // `stop` has ended what goes on behind the loops; the state must not close before.
+      ]).finally(() =>
+        Promise.allSettled([search?.close(), server?.close(), imports.settled(), extras?.underWay.settled()]),
+      );
     },
     async once(signal) {
       const startDraining = () => {

@@ -12,6 +12,23 @@ export interface RequestExtras {
   readonly routes: readonly Route[];
   /** Sends the outcome of a request that came from another machine. */
   answer(origin: string, outcome: LaneOutcome): Promise<void>;
+  /**
+   * Operations of the HTTP API that go on beside the others, by request: the start of an import waits for the service.
+   * To be awaited before the state closes. Without it each one is awaited.
+   */
+  readonly underWay?: UnderWay;
+}
+
+export interface UnderWay {
+  readonly byRequest: Map<number, Promise<void>>;
+  /** Thrown by the next call. */
+  readonly failures: unknown[];
+  settled(): Promise<unknown>;
+}
+
+export function createUnderWay(): UnderWay {
+  const byRequest: UnderWay["byRequest"] = new Map();
+  return { byRequest, failures: [], settled: () => Promise.all(byRequest.values()) };
 }
 
 /**
@@ -32,11 +49,25 @@ export async function carryOutRequests(
   signal: AbortSignal,
   extras?: RequestExtras,
 ): Promise<void> {
-  for (const request of requests.open()) {
+  const { underWay } = extras ?? {};
+  const one = async (request: ChangeRequest) => {
     const outcome = await carryOut(request, requests, actions, log, signal, extras?.routes ?? []);
     if (outcome === undefined) return;
     await requests.finish(request.id, outcome);
     if (request.origin !== null) await extras?.answer(request.origin, outcome);
+  };
+  if (underWay !== undefined && underWay.failures.length > 0) throw underWay.failures.shift();
+  for (const request of requests.open()) {
+    if (signal.aborted) return;
+    if (underWay?.byRequest.has(request.id)) continue;
+    if (request.kind !== ROUTE_REQUEST || underWay === undefined) {
+      await one(request);
+      continue;
+    }
+    const work = one(request)
+      .catch((error: unknown) => void underWay.failures.push(error))
+      .finally(() => underWay.byRequest.delete(request.id));
+    underWay.byRequest.set(request.id, work);
   }
 }
 

@@ -1,5 +1,5 @@
 import { importSourceOf } from "../directory/import-source.ts";
-import { type Chosen, chooseUsers, compareUsers, type Difference } from "../imports/choose.ts";
+import { type Chosen, chooser, comparer, type Difference } from "../imports/choose.ts";
 import type { OfferedUser } from "../imports/source.ts";
 import type { Io } from "./io.ts";
 import { type OpenManagement, printJson, printTable, using } from "./management.ts";
@@ -22,21 +22,28 @@ export function preview(
       source: workday ?? application ?? "",
       query,
     } as const;
-    const offered: OfferedUser[] = [];
-    for await (const user of source.offered(organization, offer, io.signal)) offered.push(user);
     const existing = await source.existing(organization, io.signal);
-    const chosen: Chosen[] =
+    const choose =
       workday === undefined
-        ? offered.map((user) => ({ user, skipped: null }))
-        : chooseUsers(offered, choiceFrom(context, name, flags), existing);
-    const found = compareUsers(chosen, existing);
-    if (flags.json) return printJson(io, found.slice(0, flags.limit));
+        ? (user: OfferedUser): Chosen => ({ user, skipped: null })
+        : chooser(choiceFrom(context, name, flags), existing);
+    const compare = comparer(existing);
+    // The list may be long, so only the users that are shown are kept.
+    const shown: Difference[] = [];
+    const fates = { offered: 0, skipped: 0, new: 0, changed: 0, same: 0, unknown: 0 };
+    for await (const user of source.offered(organization, offer, io.signal)) {
+      const found = compare(choose(user));
+      fates.offered++;
+      fates[found.skipped === null ? found.kind : "skipped"]++;
+      if (shown.length < flags.limit) shown.push(found);
+    }
+    if (flags.json) return printJson(io, shown);
     printTable(
       io,
       ["USERNAME", "EMAIL", "FIRST NAME", "LAST NAME", "WOULD BE"],
-      found.slice(0, flags.limit).map((one) => cellsOf(one)),
+      shown.map((one) => cellsOf(one)),
     );
-    io.stdout.write(`\n${wordsOf(found)}\n`);
+    io.stdout.write(`\n${wordsOf(fates)}\n`);
   });
 }
 
@@ -57,13 +64,12 @@ function fateOf({ skipped, kind, changes }: Difference): string {
   return `updated (${shown.join(", ")}${more})`;
 }
 
-function wordsOf(found: readonly Difference[]): string {
-  const count = (test: (one: Difference) => boolean) => found.filter(test).length;
-  const skipped = count((one) => one.skipped !== null);
-  const of = (kind: Difference["kind"]) => count((one) => one.skipped === null && one.kind === kind);
-  const head = `${found.length} offered: `;
-  if (of("unknown") > 0) {
-    return `${head}${of("unknown")} would be created or updated, ${skipped} skipped. The service does not list its users, so there is nothing to compare with.`;
+type Fates = Readonly<Record<"offered" | "skipped" | Difference["kind"], number>>;
+
+function wordsOf({ offered, skipped, unknown, new: created, changed, same }: Fates): string {
+  const head = `${offered} offered: `;
+  if (unknown > 0) {
+    return `${head}${unknown} would be created or updated, ${skipped} skipped. The service does not list its users, so there is nothing to compare with.`;
   }
-  return `${head}${of("new")} would be created, ${of("changed")} updated, ${of("same")} unchanged, ${skipped} skipped.`;
+  return `${head}${created} would be created, ${changed} updated, ${same} unchanged, ${skipped} skipped.`;
 }

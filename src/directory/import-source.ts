@@ -42,10 +42,16 @@ export function importSourceOf(client: ManagementClient) {
       for await (const row of rows) yield offeredUser(row);
     },
 
-    async existing(organization: string | undefined, signal: AbortSignal) {
+    async existing(organization: string | undefined, signal: AbortSignal, fields: "all" | "names" = "all") {
       const found: (OfferedUser & { id: string })[] = [];
+      let bytes = 0;
       try {
-        for await (const user of client.users({ organization, signal })) found.push(existingUser(user));
+        for await (const row of client.users({ organization, signal })) {
+          const user = fields === "all" ? existingUser(row) : namesOf(row);
+          bytes += sizeOf(user);
+          if (bytes > EXISTING_BYTES_MAX) throw new Error(tooMany(found.length, fields));
+          found.push(user);
+        }
       } catch (error) {
         if (error instanceof NotFoundError) return undefined;
         throw error;
@@ -79,6 +85,24 @@ export function importSourceOf(client: ManagementClient) {
     activate: (organization: string | undefined, userId: string, signal: AbortSignal) =>
       client.activateUser(userId, { organization, signal }),
   };
+}
+
+/** What is kept of the users of an organization, to compare an import's users with them. */
+const EXISTING_BYTES_MAX = 128 * 2 ** 20;
+/** A user without any text takes about so much. */
+const USER_BYTES = 200;
+
+function sizeOf({ username = "", email = "", attributes }: OfferedUser): number {
+  const names = USER_BYTES + username.length + email.length;
+  return attributes.reduce((sum, { name, value }) => sum + name.length + value.length, names);
+}
+
+function tooMany(users: number, fields: "all" | "names"): string {
+  const remedy =
+    fields === "all"
+      ? "An import that is started keeps only their names: start it without a preview"
+      : "Import without onlyNew and with both operations: then they are not needed";
+  return `the first ${users} users of the organization hold more than ${EXISTING_BYTES_MAX / 2 ** 20} MiB, which is more than is kept in memory, so the import cannot be compared with them. ${remedy}`;
 }
 
 /** The service did not take the request, and will not take the same one later. */
@@ -153,6 +177,13 @@ function attributesOf(value: unknown): { name: string; value: string }[] {
 function existingUser(user: DirectoryUser): OfferedUser & { id: string } {
   return { ...offeredUser(user), id: user._id };
 }
+
+function namesOf(user: DirectoryUser): OfferedUser & { id: string } {
+  const { username, email } = offeredUser({ ...user, attributes: [] });
+  return { id: user._id, username, email, attributes: NONE };
+}
+
+const NONE: OfferedUser["attributes"] = [];
 
 function entryOf({ username, email, firstname, lastname, state, attributes }: OfferedUser): WorkdayEntry {
   return {

@@ -14,15 +14,23 @@ export function chooseUsers(
   choice: Choice,
   existing: readonly ExistingUser[] | undefined,
 ): Chosen[] {
+  return offered.map(chooser(choice, existing));
+}
+
+/** The same, one user after the other in the order of the list. */
+export function chooser(
+  choice: Choice,
+  existing: readonly ExistingUser[] | undefined,
+): (user: OfferedUser) => Chosen {
   const excluded = new Set(choice.exclude.map(foldName));
   const known = existing === undefined ? undefined : indexOf(existing);
   const seen = new Set<string>();
-  return offered.map((user) => {
+  return (user) => {
     const skipped = reasonToSkip(user, choice, excluded, known, seen);
     for (const name of namesOf(user).slice(0, 1)) seen.add(name);
     const state = choice.state ?? user.state;
     return { user: skipped === null && state !== undefined ? { ...user, state } : user, skipped };
-  });
+  };
 }
 
 function reasonToSkip(
@@ -95,8 +103,13 @@ export function compareUsers(
   chosen: readonly Chosen[],
   existing: readonly ExistingUser[] | undefined,
 ): Difference[] {
+  return chosen.map(comparer(existing));
+}
+
+/** The same, one user after the other. */
+export function comparer(existing: readonly ExistingUser[] | undefined): (chosen: Chosen) => Difference {
   const known = existing === undefined ? undefined : indexOf(existing);
-  return chosen.map(({ user, skipped }) => {
+  return ({ user, skipped }) => {
     const found = find(known, user);
     if (known === undefined) return { user, skipped, kind: "unknown", changes: [] };
     if (found === undefined) return { user, skipped, kind: "new", changes: [] };
@@ -105,11 +118,13 @@ export function compareUsers(
       .filter(([field, to]) => field !== "state" && (before.get(field) ?? "") !== to)
       .map(([field, to]) => ({ field, from: before.get(field) ?? "", to }));
     return { user, skipped, kind: changes.length === 0 ? "same" : "changed", changes };
-  });
+  };
 }
 
 function indexOf(users: readonly ExistingUser[]): ReadonlyMap<string, ExistingUser> {
-  return new Map(users.flatMap((user) => namesOf(user).map((name) => [name, user] as const)));
+  const index = new Map<string, ExistingUser>();
+  for (const user of users) for (const name of namesOf(user)) index.set(name, user);
+  return index;
 }
 
 function find(

@@ -6,27 +6,34 @@ import type { Log } from "../core/log.ts";
 import type { ReadUntil } from "../core/roster.ts";
 import type { Route } from "../core/route.ts";
 import type { Step } from "../core/step.ts";
+import { createBackground } from "./background.ts";
 import type { ImportDefinition } from "./config.ts";
 import type { StartContext } from "./context.ts";
 import { DEFAULTS } from "./defaults.ts";
-import { pollResults } from "./poll-results.ts";
+import { duePolls } from "./poll-results.ts";
 import { moveJobs } from "./progress.ts";
 import { readMissingOffers } from "./read-offer.ts";
 import { recoverJobs } from "./recover.ts";
 import { importRoutes } from "./routes.ts";
 import { raiseRunAlarms } from "./run-alarms.ts";
 import { createScheduler } from "./scheduler.ts";
+import { sendJob } from "./send-parts.ts";
 import type { ImportSource } from "./source.ts";
 import type { JobNumbering } from "./store/jobs.ts";
-import { type ImportState, openImportStore } from "./store/open.ts";
+import { type ImportState, type ImportStore, openImportStore } from "./store/open.ts";
 import { createTracker } from "./tracker.ts";
 
 /** Imports in a running process: the tracker, the schedules and the HTTP API over one state file. */
 export interface Imports {
   /** Every batch of the journal, in order, at least once. */
   apply(events: readonly JournalEvent[]): Promise<void>;
-  /** Moves jobs on, polls Workday results and starts what is scheduled; to be called every second or so. */
+  /**
+   * Moves jobs on, polls Workday results and starts what is scheduled; to be called every second or so. What the service
+   * answers slowly goes on behind it.
+   */
   readonly step: Step;
+  /** Resolves when nothing of a step goes on; to be awaited after the last step, before the state closes. */
+  settled(): Promise<void>;
   readonly routes: readonly Route[];
 }
 
@@ -62,18 +69,41 @@ export function createImports(options: ImportsOptions): Imports {
   const tracker = createTracker(store, clock, DEFAULTS);
   const own = definitions.filter(({ account, organization }) => !refusal?.(account, organization));
   const scheduler = createScheduler(context, own, options.restoredMs);
+  const background = createBackground({ clock, log, note: (job, reason) => noteFailure(store, job, reason) });
   return {
     apply: tracker.apply,
     async step(signal) {
+      const send = (job: number) =>
+        background.begin(job, "send", () => sendJob(context, job, signal), signal);
       // A part is sent again before silence ends its job.
-      await recoverJobs(context, readUntilMs, signal);
+      await recoverJobs(context, readUntilMs, send);
       await moveJobs({ store, log, readUntilMs }, clock.now());
-      await readMissingOffers(context, clock.now(), signal);
-      await pollResults(context, clock.now(), signal);
-      await scheduler.runDue(clock.now(), signal);
+      readMissingOffers(
+        context,
+        clock.now(),
+        ({ id }, work) => background.begin(id, "offer", work, signal),
+        signal,
+      );
+      for (const { job, poll } of duePolls(context, clock.now(), signal))
+        background.begin(job, "results", poll, signal);
+      await scheduler.runDue(clock.now(), send);
+      await background.quick(signal);
       if (alarms !== undefined) raiseRunAlarms(store, own, alarms);
       return "idle";
     },
+    settled: background.settled,
     routes: importRoutes({ ...context, definitions, accounts }),
   };
+}
+
+const FAILURE = "Tidemark could not go on with it, and tries again every minute: ";
+
+async function noteFailure(store: ImportStore, id: number, reason: string | undefined): Promise<void> {
+  await store.change(() => {
+    const job = store.jobs.row(id);
+    const isNoted = job?.reason?.startsWith(FAILURE) === true;
+    if (job === undefined || job.ended_ms !== null || (reason === undefined && !isNoted)) return;
+    const words = reason === undefined ? null : `${FAILURE}${reason}`.slice(0, 500);
+    store.jobs.move(id, job.state, job.state_ms, { reason: words });
+  });
 }

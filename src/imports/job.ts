@@ -102,7 +102,8 @@ export const jobSchema = z.strictObject({
     .nullable()
     .meta({ description: "Users that the source offered; null while it is not known." }),
   offerNote: z.string().nullable().meta({
-    description: "Why the offer is not known, or why it may contain users that the import leaves out.",
+    description:
+      "Why the offer is not known, such as how far its list was read, or why it may contain users that the import leaves out.",
   }),
   unaccounted: z.int().nullable().meta({
     description:

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { explain } from "../core/errors.ts";
 import type { StartContext } from "./context.ts";
 import type { ImportUser } from "./import-news.ts";
@@ -6,22 +7,33 @@ import type { JobRow, UserOutcome } from "./job.ts";
 import type { PartRow } from "./store/parts.ts";
 
 const POLL_MS = 15_000;
+const SLICE_RESULTS = 500;
 
 /** The service lists the results of a Workday import: they are polled, and a change counts as activity. */
-export async function pollResults(context: StartContext, nowMs: number, signal: AbortSignal): Promise<void> {
+export function duePolls(
+  context: StartContext,
+  nowMs: number,
+  signal: AbortSignal,
+): { job: number; poll: () => Promise<void> }[] {
   const { store } = context;
-  for (const job of store.jobs.rows({ open: true }).filter(({ kind }) => kind === "workday")) {
-    const taken = store.parts.of(job.id).filter(({ state }) => state === "taken");
-    const isPending = ({ part }: PartRow) =>
-      store.users.ofPart(job.id, part).some(({ outcome }) => outcome === "pending");
-    // Parts without an id of their own share the one of another part, with its results.
-    const shared = taken.filter(({ service_job }) => service_job === null);
-    for (const part of taken) {
-      if (part.service_job === null || (part.next_poll_ms ?? 0) > nowMs) continue;
-      if (isPending(part) || shared.some(isPending) || isOld(job))
-        await pollPart(context, job, part, nowMs, signal);
-    }
-  }
+  return store.jobs.rows({ open: true }).flatMap((job) => {
+    if (job.kind !== "workday") return [];
+    const due = partsDue(context, job, nowMs);
+    const poll = async () => {
+      for (const part of due) await pollPart(context, job, part, signal);
+    };
+    return due.length === 0 ? [] : [{ job: job.id, poll }];
+  });
+}
+
+function partsDue({ store }: StartContext, job: JobRow, nowMs: number): PartRow[] {
+  const taken = store.parts.of(job.id).filter(({ state }) => state === "taken");
+  const due = taken.filter((part) => part.service_job !== null && (part.next_poll_ms ?? 0) <= nowMs);
+  const isPending = ({ part }: PartRow) => store.users.isPartWaiting(job.id, part);
+  // Parts without an id of their own share the one of another part, with its results.
+  const isAll =
+    due.length > 0 && (isOld(job) || taken.some((row) => row.service_job === null && isPending(row)));
+  return due.filter((part) => isAll || isPending(part));
 }
 
 /** Jobs of the first build do not know which users belong to a part. */
@@ -30,10 +42,9 @@ function isOld(job: JobRow): boolean {
 }
 
 async function pollPart(
-  { source, store, log }: StartContext,
+  { source, store, log, clock }: StartContext,
   job: JobRow,
   part: PartRow,
-  nowMs: number,
   signal: AbortSignal,
 ): Promise<void> {
   if (job.source === null || part.service_job === null) return;
@@ -45,21 +56,37 @@ async function pollPart(
       signal,
     );
     const digest = hash("sha256", JSON.stringify(results), "hex");
+    if (digest !== part.results_digest) await tellInSlices(store, job, results);
+    // The digest comes last: a process that ends before it reads the results again.
     await store.change(() => {
+      const nowMs = clock.now();
       store.parts.polled(job.id, part.part, digest, nowMs + POLL_MS);
       if (digest === part.results_digest) return;
-      for (const result of results) {
-        const user = userOf(result);
-        const told = outcomeOf(result);
-        if (user !== undefined) store.users.tell(job.id, user, told.outcome, told.reason);
-      }
       store.jobs.touch(job.id, nowMs, null, null);
       if (store.jobs.row(job.id)?.state === "quiet") store.jobs.move(job.id, "running", nowMs);
     });
   } catch (error) {
     if (signal.aborted) throw error;
     log.warn({ job: job.id, reason: explain(error) }, "Workday results could not be read; trying again.");
-    await store.change(() => store.parts.polled(job.id, part.part, null, nowMs + POLL_MS));
+    await store.change(() => store.parts.polled(job.id, part.part, null, clock.now() + POLL_MS));
+  }
+}
+
+/** The results of all parts may come in one list. */
+async function tellInSlices(
+  store: StartContext["store"],
+  job: JobRow,
+  results: readonly Result[],
+): Promise<void> {
+  for (let first = 0; first < results.length; first += SLICE_RESULTS) {
+    await store.change(() => {
+      for (const result of results.slice(first, first + SLICE_RESULTS)) {
+        const user = userOf(result);
+        const told = outcomeOf(result);
+        if (user !== undefined) store.users.tell(job.id, user, told.outcome, told.reason);
+      }
+    });
+    await setImmediate();
   }
 }
 

@@ -39,7 +39,7 @@ export interface WatchContext extends ProgressContext {
 }
 
 /** Clocks may differ by this much, and a job's first event may come this much later than its request. */
-export const EARLY_MS = 120_000;
+const EARLY_MS = 120_000;
 const LATE_MS = 3_600_000;
 const RESOLVE_WITHIN_MS = 86_400_000;
 
@@ -100,7 +100,7 @@ export function settleJob(context: ProgressContext, id: number, nowMs: number): 
 
 function watchUsers(context: ProgressContext, job: JobRow, nowMs: number): void {
   const isKnown = job.offered_ms !== null;
-  if (isKnown && context.store.users.totals(job.id).waiting === 0) {
+  if (isKnown && !context.store.users.isWaiting(job.id)) {
     end(context, job, nowMs, null);
     return;
   }
@@ -192,10 +192,13 @@ function waitUncertain(
  */
 export function candidatesOf(store: ImportStore, job: JobRow, part: PartRow): JobRow[] {
   const [fromMs, toMs] = [firstSentMs(part) - EARLY_MS, part.at_ms + LATE_MS];
+  const found = store.jobs.candidates(job, fromMs, toMs);
+  // Asked every second, and the names of a long list take a while.
+  if (found.length === 0) return [];
   const lost = store.parts.of(job.id).filter((row) => row.state === "uncertain" || isSentAgain(row));
   const namesOf = (own: number) => store.users.names(job.id, own).flat();
   const [offered, all] = [new Set(namesOf(part.part)), new Set(lost.flatMap((row) => namesOf(row.part)))];
-  return store.jobs.candidates(job, fromMs, toMs).filter(({ id }) => {
+  return found.filter(({ id }) => {
     if (offered.size === 0) return true;
     const theirs = store.users.names(id);
     const isIn = (names: ReadonlySet<string>) => (user: readonly string[]) =>

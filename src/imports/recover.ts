@@ -3,7 +3,7 @@ import type { StartContext } from "./context.ts";
 import { hasEndedSender, takeJob } from "./hold.ts";
 import type { JobRow } from "./job.ts";
 import { candidatesOf, isSentAgain, lostAfterMs, readTo, resolvePart } from "./progress.ts";
-import { sendJob, TRIES_MAX } from "./send-parts.ts";
+import { TRIES_MAX } from "./send-parts.ts";
 
 /**
  * Goes on with jobs whose sender has ended: a part that was sent without an answer becomes uncertain, planned parts
@@ -13,7 +13,7 @@ import { sendJob, TRIES_MAX } from "./send-parts.ts";
 export async function recoverJobs(
   context: StartContext,
   readUntilMs: ReadUntil,
-  signal: AbortSignal,
+  send: (job: number) => void,
 ): Promise<void> {
   const { store, clock, sending } = context;
   for (const job of store.jobs.rows({ open: true })) {
@@ -35,7 +35,7 @@ export async function recoverJobs(
     const isDue = store.parts
       .of(job.id)
       .some(({ state, at_ms }) => state === "planned" && at_ms <= clock.now());
-    if (isUnplanned || isDue) await sendJob(context, job.id, signal);
+    if (isUnplanned || isDue) send(job.id);
   }
 }
 

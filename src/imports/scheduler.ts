@@ -2,7 +2,6 @@ import { choiceOf, type ImportDefinition } from "./config.ts";
 import type { StartContext } from "./context.ts";
 import type { JobRow } from "./job.ts";
 import { dueRuns, nextRun, type Run } from "./schedule.ts";
-import { sendJob } from "./send-parts.ts";
 import { createJob, type StartOrder } from "./start.ts";
 import { OpenJobError } from "./store/jobs.ts";
 
@@ -17,8 +16,8 @@ const MISSED_MS_MAX = 7 * 86_400_000;
  * Runs up to the time at which the state was restored are missed too: the state that was replaced may have started them.
  */
 export interface Scheduler {
-  /** Starts everything that is due at this time; resolves when the starts have been answered. */
-  runDue(nowMs: number, signal: AbortSignal): Promise<void>;
+  /** Records everything that is due at this time, and has the jobs sent. */
+  runDue(nowMs: number, send: (job: number) => void): Promise<void>;
 }
 
 export function createScheduler(
@@ -48,21 +47,25 @@ export function createScheduler(
     });
   }
 
-  async function runOne(definition: ImportDefinition, nowMs: number, signal: AbortSignal): Promise<void> {
+  async function runOne(
+    definition: ImportDefinition,
+    nowMs: number,
+    send: (job: number) => void,
+  ): Promise<void> {
     const { schedule, timeZone, name } = definition;
     if (schedule === undefined || nowMs < (nextMs.get(name) ?? 0)) return;
     const due = dueRuns(schedule, timeZone, await consideredMs(definition, nowMs), nowMs);
     const job = await take(context, definition, due, nowMs, restoredMs);
     nextMs.set(name, nextRun(schedule, timeZone, nowMs)?.ms ?? nowMs + 86_400_000);
-    if (job !== undefined) await sendJob(context, job.id, signal);
+    if (job !== undefined) send(job.id);
   }
 
   return {
-    async runDue(nowMs, signal) {
+    async runDue(nowMs, send) {
       // Times that were planned by a clock that has been set back mean nothing.
       if (nowMs < latestMs) nextMs.clear();
       latestMs = nowMs;
-      await Promise.all(definitions.map((definition) => runOne(definition, nowMs, signal)));
+      await Promise.all(definitions.map((definition) => runOne(definition, nowMs, send)));
     },
   };
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { timeoutSignal } from "../core/timeout.ts";
 import type { StartContext } from "./context.ts";
 import { hold, JobTakenOverError, takeJob } from "./hold.ts";
@@ -68,7 +69,8 @@ async function sendPart(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { store, clock, sender } = context;
-  const users = store.users.ofPart(job.id, part.part);
+  // An application's import may have 200,000 users, and its request has none of them.
+  const users = job.kind === "workday" ? store.users.ofPart(job.id, part.part) : [];
   const nowMs = clock.now();
   const isSent = await store.change(() => {
     hold(context, job.id);
@@ -90,6 +92,7 @@ async function sendPart(
           limited,
         );
   const tries = part.tries + 1;
+  if (job.kind === "application") await failListed(context, job, { ...part, tries }, answer);
   const isHeld = await store.change(() => {
     // After a long silence another process may have taken over, but the answer is still about this request.
     const now = store.parts.of(job.id).find((row) => row.part === part.part);
@@ -118,6 +121,25 @@ function settleLastPart(
   if (answer.kind === "started") takePart({ store, log }, job, part, answer.serviceJob, clock.now());
   else if (answer.kind !== "uncertain" && firstSentMs === null)
     store.parts.move(job.id, part, { state: "refused", reason: answer.reason });
+}
+
+const SLICE_USERS = 500;
+
+/**
+ * The listed users of an application's import that will not be tried again fail, in slices. This comes before the part
+ * is refused: a process that ends in between leaves it sent, so that the next one calls it uncertain.
+ */
+async function failListed(
+  { store }: StartContext,
+  { id }: JobRow,
+  { part, tries }: PartRow,
+  answer: StartAnswer,
+): Promise<void> {
+  const isOver = answer.kind === "refused" || (answer.kind === "unavailable" && tries >= TRIES_MAX);
+  if (!isOver) return;
+  const reason = `${answer.kind === "refused" ? "refused" : "not sent"}: ${answer.reason}`;
+  const failSome = () => store.change(() => store.users.failSome(id, part, reason, SLICE_USERS));
+  while ((await failSome()) === SLICE_USERS) await setImmediate();
 }
 
 function postedOf(users: readonly PartUser[]): OfferedUser[] {

@@ -42,10 +42,14 @@ export interface Offer {
 export interface ImportSource {
   /** Every user that the source offers. Rejects when the list cannot be read. */
   offered(organization: string | undefined, offer: Offer, signal: AbortSignal): AsyncIterable<OfferedUser>;
-  /** The users that exist; undefined where the service does not list them. */
+  /**
+   * The users that exist; undefined where the service does not list them. With `names` only what tells a user from
+   * others is kept. Rejects when there are too many to be kept in memory.
+   */
   existing(
     organization: string | undefined,
     signal: AbortSignal,
+    fields?: "all" | "names",
   ): Promise<readonly ExistingUser[] | undefined>;
   /** Never rejects. */
   start(

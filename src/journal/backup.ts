@@ -224,6 +224,11 @@ function doubtImports(db: Connection, nowMs: number): void {
     `UPDATE job_parts SET state = 'uncertain', reason = ?
      WHERE state = 'sent' OR (state = 'planned' AND at_ms <= ?)`,
   ).run(reason, nowMs);
+  // A list that was stored in part when the copy was made is read again, or never.
+  db.exec(
+    `DELETE FROM job_users WHERE number IS NOT NULL AND job IN (SELECT id FROM jobs WHERE ended_ms IS NULL
+       AND origin <> 'elsewhere' AND offered_ms IS NULL AND id NOT IN (SELECT job FROM job_parts))`,
+  );
   db.prepare(
     `INSERT INTO job_parts (job, part, account, state, at_ms, reason)
      SELECT id, 0, account, 'uncertain', requested_ms, ? FROM jobs

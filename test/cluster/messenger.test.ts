@@ -1,14 +1,16 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
 import { createMessenger, type Messenger } from "../../src/app/cluster/messenger.ts";
-import { carryOutRequests, errorOf } from "../../src/app/requests.ts";
+import { carryOutRequests, createUnderWay, errorOf } from "../../src/app/requests.ts";
 import type { App } from "../../src/app.ts";
 import type { Followed, RequestTopic } from "../../src/cluster/request-topic.ts";
 import type { Actions } from "../../src/core/actions.ts";
 import type { StoredRecord } from "../../src/core/changelog.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLog } from "../../src/core/log.ts";
+import { defineRoute } from "../../src/core/route.ts";
 import { createRequests } from "../../src/journal/command-queue.ts";
 import { type LaneFixture, laneFixture } from "../journal/replication/support.ts";
 
@@ -201,6 +203,51 @@ describe("C3 requests between machines", () => {
       ...{ name: "RouteError", status: 503 },
       message: expect.stringContaining("has another version"),
     });
+  });
+
+  test("C3 an import that waits for the service holds up no other request of its lane, and is carried out once", async () => {
+    const owner = await machine("one");
+    const asker = await machine();
+    let starts = 0;
+    let end = () => {};
+    const slow = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const route = defineRoute({
+      ...{ method: "POST", path: "/api/imports", summary: "", scope: "write", params: z.strictObject({}) },
+      ...{ query: z.strictObject({}), body: z.strictObject({}), response: z.strictObject({ id: z.int() }) },
+      async run() {
+        starts++;
+        await slow;
+        return { id: 7 };
+      },
+    });
+    const underWay = createUnderWay();
+    const carryOut = () =>
+      carryOutRequests(owner.requests!, actions, silentLog, never, {
+        ...{ routes: [route], underWay },
+        answer: (origin, outcome) => owner.messenger.answer(0, origin, outcome),
+      });
+    const call = {
+      method: "POST",
+      path: "/api/imports",
+      params: {},
+      query: {},
+      body: {},
+      caller: "ann",
+    } as const;
+    const answer = asker.messenger.ask(0, { kind: "route", call }, 60_000, never);
+    await until(() => owner.requests!.open().length === 1);
+    await carryOut();
+    const other = asker.messenger.ask(0, ACTION, 60_000, never);
+    await until(() => owner.requests!.open().length === 2);
+    await carryOut();
+    expect(await other).toMatchObject({ ok: true, message: "Polled." });
+    await carryOut();
+    end();
+    expect(await answer).toMatchObject({ ok: true, value: { id: 7 } });
+    await carryOut();
+    expect([starts, underWay.byRequest.size]).toEqual([1, 0]);
   });
 
   test("C3 a request that arrives twice is carried out once", async () => {

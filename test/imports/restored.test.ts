@@ -115,6 +115,28 @@ it("R28 an import whose users were not read yet when the copy was made is not se
   expect(jobsOf(db).list({})).toMatchObject([{ state: "uncertain" }]);
 });
 
+it("a list that was stored in part when the copy was made does not keep its events from resolving the import", async () => {
+  const context = startContext(db, sourceOf([]), clock, heardLog());
+  await context.store.change(() => {
+    const { id } = createJob(context, orderOf(definitionOf()));
+    const slice = [{ user: worker("ada"), part: 0, skipped: null, isPosted: false }];
+    context.store.users.offer(id, slice);
+  });
+  await backup();
+  clock.advance(60_000);
+  await putBack();
+  const imports = run(sourceOf([]), { schedule: undefined });
+  const event = eventOf({
+    ...{ id: "e1", event_type: "user_create", timestamp: "2026-02-01T01:01:20Z", service: "directory" },
+    ...{ organization: "o1", correlation: { id: "j1", type: "user_import" }, application: { id: "app1" } },
+    ...{ resource: { type: "user", id: "u2", username: "bob" }, success: true },
+  });
+  clock.advance(10 * 60_000);
+  await imports.apply([event]);
+  await imports.step(forever);
+  expect(jobsOf(db).job(1)).toMatchObject({ serviceJob: "j1", counts: { created: 1, pending: 0 } });
+});
+
 it("a part whose time has not come at the restore is sent", async () => {
   const busy: StartAnswer = { kind: "unavailable", reason: "429", retryAfterMs: 600_000 };
   const source = sourceOf([busy, started("j1")], undefined, [worker("ada")]);

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { z } from "zod";
 import type { CallOptions } from "./applications.ts";
 import { type Caller, pathOf } from "./call.ts";
@@ -145,11 +146,16 @@ function pagedRows(
 ): AsyncGenerator<Raw, void, undefined> {
   return paged(
     PAGE_SIZE,
-    (row: Raw) => JSON.stringify(row),
+    digestOf,
     (skip, limit) =>
       call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(rawField) }),
     order,
   );
+}
+
+/** A row may be large, so only its digest is kept, as 32 characters of one byte. */
+function digestOf(row: Raw): string {
+  return hash("sha256", JSON.stringify(row), "binary");
 }
 
 /** The generic import answers `_id`, the Workday import what a bulk create answers: `jobId`. */
@@ -204,7 +210,7 @@ async function* importUsers(
     const answer = await call({ method: "GET", path, ...options, query, answer: usersSchema });
     let fresh = 0;
     for (const user of answer.users) {
-      const key = JSON.stringify(user);
+      const key = digestOf(user);
       if (seen.has(key)) continue;
       seen.add(key);
       fresh++;

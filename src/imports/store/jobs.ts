@@ -73,7 +73,7 @@ export interface JobRows {
   /** The offer is stored. A note says why it may contain users that the import leaves out. */
   offered(id: number, nowMs: number, note: string | null): void;
   /** Why the offer is not known yet. */
-  noteOffer(id: number, note: string): void;
+  noteOffer(id: number, note: string | null): void;
   /** The sender, and until when it may be alive. */
   send(id: number, sender: string, answerByMs: number): void;
   /** The same, if it is still the sender. */
@@ -230,7 +230,7 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
       db.prepare("UPDATE jobs SET offered_ms = ?, offer_note = ? WHERE id = ?").run(nowMs, note, id);
     },
     noteOffer(id, note) {
-      db.prepare("UPDATE jobs SET offer_note = ? WHERE id = ?").run(note.slice(0, 500), id);
+      db.prepare("UPDATE jobs SET offer_note = ? WHERE id = ?").run(note?.slice(0, 500) ?? null, id);
     },
     renew: (id, sender, answerByMs) =>
       db.prepare("UPDATE jobs SET answer_by_ms = ? WHERE id = ? AND sender = ?").run(answerByMs, id, sender)

@@ -6,12 +6,16 @@ import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 export const STAGED = `job = ? AND outcome IN ('created', 'updated', 'reactivated') AND user_id IS NOT NULL
   AND activated_ms IS NULL AND (user_state = 'STAGED' OR (user_state IS NULL AND outcome = 'created'))`;
 
+/** Takes the job's number. A list that is only half stored, or is being stored, does not count. */
+const COUNTED = `job = ? AND (number IS NULL OR outcome NOT IN ('pending', 'skipped')
+  OR (SELECT offered_ms FROM jobs WHERE id = ?) IS NOT NULL)`;
+
 export function countsOf(db: Database, job: number): Counts {
   const rows = db
-    .prepare<[number], { outcome: UserOutcome; users: number }>(
-      "SELECT outcome, count(*) AS users FROM job_users WHERE job = ? GROUP BY outcome",
+    .prepare<[number, number], { outcome: UserOutcome; users: number }>(
+      `SELECT outcome, count(*) AS users FROM job_users WHERE ${COUNTED} GROUP BY outcome`,
     )
-    .all(job);
+    .all(job, job);
   const events = db
     .prepare<[number], { events: number }>("SELECT count(*) AS events FROM job_events WHERE job = ?")
     .get(job)!.events;
@@ -57,10 +61,10 @@ export function listOf(
   const rows = db
     .prepare<unknown[], Omit<JobUser, "offered"> & { number: number | null }>(
       `SELECT user_id AS userId, username, email, outcome, reason, event, timestamp, number, user_state AS state
-       FROM job_users WHERE job = ? AND (? IS NULL OR outcome = ?)
+       FROM job_users WHERE ${COUNTED} AND (? IS NULL OR outcome = ?)
        ORDER BY coalesce(username, email, user_id), id LIMIT ? OFFSET ?`,
     )
-    .all(job, filter.outcome ?? null, filter.outcome ?? null, filter.limit, filter.offset);
+    .all(job, job, filter.outcome ?? null, filter.outcome ?? null, filter.limit, filter.offset);
   return rows.map(({ number, ...user }) => ({ ...user, offered: number !== null }));
 }
 

@@ -5,15 +5,16 @@ import type { ImportNews, ImportUser } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
 import { createFolding, nameKeyOf } from "./name-keys.ts";
+import { type OfferedRows, openOfferedRows } from "./offered-rows.ts";
 import { countsOf, jobTotals, listOf, STAGED, timelineOf, type UserTotals } from "./user-views.ts";
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
-export interface Users {
+export interface Users extends OfferedRows {
   /**
-   * Stores what the source offered. A user with a reason is skipped; the others belong to a part. A user that events
-   * named before keeps its outcome.
+   * Stores a slice of what the source offered; `first` is the place of its first user in the list. A user with a reason
+   * is skipped; the others belong to a part. A user that events named before keeps its outcome.
    */
-  offer(job: number, users: readonly NewUser[]): void;
+  offer(job: number, users: readonly NewUser[], first?: number): void;
   /** Takes an event into a job's timeline; false when it is there already. */
   addEvent(job: number, event: JournalEvent, news: ImportNews): boolean;
   /** Takes a Workday result over for a user whom no event has decided. */
@@ -42,6 +43,8 @@ export interface NewUser {
   readonly user: OfferedUser;
   readonly part: number | null;
   readonly skipped: string | null;
+  /** The user is posted as the list has it. Otherwise only its names are stored. */
+  readonly isPosted: boolean;
 }
 
 export interface PartUser {
@@ -165,18 +168,21 @@ export function openUsers(db: Database): Users {
   );
 
   return {
-    offer(job, users) {
-      for (const [number, { user, part, skipped }] of users.entries()) {
+    ...openOfferedRows(db),
+    offer(job, users, first = 0) {
+      for (const [at, { user, part, skipped, isPosted }] of users.entries()) {
+        const number = first + at;
+        const entry = isPosted ? JSON.stringify(user) : null;
         const names = { userId: undefined, username: user.username, email: user.email };
         const seen = found(job, names).find((row) => row.number === null);
         if (seen !== undefined) {
-          place.run(number, JSON.stringify(user), part, seen.id);
+          place.run(number, entry, part, seen.id);
           continue;
         }
         insert.run(
           ...([job, null, user.username ?? null, user.email ?? null] as const),
           ...(skipped === null ? ["pending", null, "events"] : ["skipped", skipped, "choice"]),
-          ...[number, JSON.stringify(user), part],
+          ...[number, entry, part],
         );
       }
     },
