@@ -74,7 +74,7 @@ const parts = {
   },
   async latency() {
     const title = "Live pages, from their commit to the journal until they are in a file, during a backfill";
-    return [{ title, rows: [await benchLatency(4 * events)] }];
+    return [{ title, rows: [await benchLatency(8 * events)] }];
   },
   async destinations() {
     const destinations = await startDestinations();

@@ -1,48 +1,16 @@
 import { setImmediate } from "node:timers/promises";
 import { DamagedPageError } from "../core/errors.ts";
 import type { JournalEvent } from "../core/event.ts";
-import type { Format } from "../core/format.ts";
-import type { JournalPage, JournalReader, Lines } from "../core/journal.ts";
+import type { JournalPage, Lines } from "../core/journal.ts";
+import { FULL_PAGE_EVENTS } from "../core/page-gate.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
-import type { BatchLimits, SinkRecord, Stretch } from "../core/sink.ts";
-import { type Chunks, createEncodedOutput, type EncodedOutput } from "./encoded-lines.ts";
+import type { SinkRecord, Stretch } from "../core/sink.ts";
+import { createEncodedOutput, type EncodedOutput } from "./encoded-lines.ts";
 import { everything } from "./filter.ts";
+import type { Formed, Forming } from "./forming.ts";
 import { type Misfit, notEncoded, tooLargeAlone } from "./misfits.ts";
 import { type LeasedBatch, LinesBatch, recordOf, recordsIn } from "./records.ts";
-
-export interface Formed {
-  readonly batch: LeasedBatch | null;
-  readonly misfits: readonly Misfit[];
-  /** How far the journal was looked through, whether or not anything was taken. */
-  readonly to: Position;
-  /** False when more events would fit and none are there yet. */
-  readonly full: boolean;
-  /** When the oldest of them was pulled; for the age of an unfilled batch. */
-  readonly oldestMs: number;
-  /** Leases on the pages of the misfits; the caller releases them. */
-  readonly misfitLeases: readonly PageLease[];
-}
-
-export interface Forming {
-  readonly reader: JournalReader;
-  readonly from: Position;
-  readonly limits: BatchLimits;
-  readonly recordsMax: number;
-  /** The end that was made durable before (R19). */
-  readonly bound: Position | undefined;
-  /** True: the limits cut the batch within the bound. Otherwise it is exactly up to there, whatever they say now. */
-  readonly isCut?: boolean | undefined;
-  wants(event: JournalEvent): boolean;
-  encode(event: JournalEvent): Uint8Array | string;
-  /** As those of formats. `encodeMany` gives what `encode` would give. */
-  readonly encodeMany?: Format["encodeMany"] | undefined;
-  readonly encodeAhead?: Format["encodeAhead"] | undefined;
-  /** True: `encode` gives the bytes of an event that is one line as they are. */
-  readonly keepsBytes: boolean;
-  /** Memory for the encoded events. Without it each has its own, which the sink may keep. */
-  readonly chunks?: Chunks | undefined;
-}
 
 /** How many events are passed over in one turn before the position is committed and others get their turn. */
 const PASSED_OVER_MAX = 50_000;
@@ -51,6 +19,13 @@ const MISFITS_MAX = 1000;
 /** Others get their turn after so many events or so much time: 250 take 2 ms by recipes, and far more where these are learned. */
 const TURN_EVENTS_MAX = 250;
 const TURN_MS = 8;
+/**
+ * A few live events do not wait for the write of a page of history behind them. For a destination that collects events
+ * for longer than a moment, larger batches are worth more.
+ */
+const FEW_EVENTS = FULL_PAGE_EVENTS / 10;
+const MANY_EVENTS = FULL_PAGE_EVENTS / 2;
+const PROMPT_MS_MAX = 100;
 /** So many events are encoded between two looks at the time. */
 const SLICE_EVENTS = 25;
 
@@ -230,8 +205,16 @@ class Taken {
     return next;
   }
 
-  /** Whether lines of a page fit whole into a batch of their own and not into this one. */
+  /** Whether a page is left to the next batch. */
   isBetterAlone(page: JournalPage): boolean {
+    const { bound, limits } = this.#forming;
+    const isPrompt = bound === undefined && limits.ageMsMax <= PROMPT_MS_MAX;
+    if (isPrompt && this.count > 0 && this.count < FEW_EVENTS && page.count >= MANY_EVENTS) return true;
+    return this.#fitsWhole(page);
+  }
+
+  /** Whether lines of a page fit whole into a batch of their own and not into this one. */
+  #fitsWhole(page: JournalPage): boolean {
     const { keepsBytes, bound, wants, limits } = this.#forming;
     if (this.count === 0 || this.#records !== undefined || !keepsBytes) return false;
     if (bound !== undefined || wants !== everything || page.lines === undefined) return false;

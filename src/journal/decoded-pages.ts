@@ -74,6 +74,7 @@ export function createDecodedPages() {
       lag.moved();
     },
     isBehind: lag.isBehind,
+    hasMore: lag.hasMore,
     giveUp: lag.giveUp,
     onMove: lag.onMove,
     forgetReader(reader: string): void {

@@ -75,6 +75,7 @@ export function createPages(
     isTrimmed: (): boolean => lastRow.get() !== undefined && oldestBody.get() !== 1,
 
     isBehind: decoded.isBehind,
+    hasMore: decoded.hasMore,
     giveUp: decoded.giveUp,
     onMove: decoded.onMove,
 

@@ -24,11 +24,16 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
     return end && total - end.total + end.events - event;
   }
 
-  function isBehind(name: string, position: Position): boolean {
+  function hasAtLeast(least: number, name: string, position: Position): boolean {
     const events = eventsBefore(position) ?? 0;
     const at = stuck.get(name);
     const isStuck = at?.page === position.page && at.event === position.event;
-    return !isStuck && events >= BEHIND_EVENTS && events <= FAR_EVENTS;
+    return !isStuck && events >= least && events <= FAR_EVENTS;
+  }
+
+  function anyHas(least: number): boolean {
+    for (const [name, position] of positions) if (hasAtLeast(least, name, position)) return true;
+    return false;
   }
 
   return {
@@ -41,13 +46,13 @@ export function createReadersLag(positions: ReadonlyMap<string, Position>) {
       }
     },
     /** Whether a reader that keeps up has more than a few events before it. */
-    isBehind(): boolean {
-      for (const [name, position] of positions) if (isBehind(name, position)) return true;
-      return false;
-    },
+    isBehind: () => anyHas(BEHIND_EVENTS),
+    /** Whether it has any event before it. */
+    hasMore: () => anyHas(1),
     /** The readers that are behind now are not waited for until they go on. */
     giveUp(): void {
-      for (const [name, position] of positions) if (isBehind(name, position)) stuck.set(name, position);
+      for (const [name, position] of positions)
+        if (hasAtLeast(BEHIND_EVENTS, name, position)) stuck.set(name, position);
     },
     moved: () => listener(),
     /** Called whenever a reader goes on. */

@@ -5,10 +5,11 @@ import type { JournalEvent } from "../../src/core/event.ts";
 import type { JournalReader } from "../../src/core/journal.ts";
 import type { Position } from "../../src/core/position.ts";
 import { type Batch, type BatchLimits, totalsOf } from "../../src/core/sink.ts";
-import { type Formed, type Forming, formBatch } from "../../src/delivery/batching.ts";
+import { formBatch } from "../../src/delivery/batching.ts";
 import { createChunks } from "../../src/delivery/encoded-lines.ts";
 import { createEncodedMemory } from "../../src/delivery/encoded-memory.ts";
 import { everything } from "../../src/delivery/filter.ts";
+import type { Formed, Forming } from "../../src/delivery/forming.ts";
 import { isMisfit } from "../../src/delivery/misfits.ts";
 import { type JournalFixture, openFixture } from "../journal/support.ts";
 import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
@@ -103,6 +104,20 @@ describe("forming a batch", () => {
     expect(totalsOf(batch!).count).toBe(40);
     const larger = await form({ bytesMax: Math.floor(pageBytes * 2.5) }, lines);
     expect(totalsOf(larger.batch!).count).toBe(80);
+  });
+
+  test("a few events do not wait for the write of a large page behind them, where events go out at once", async () => {
+    await append(0, 3);
+    await append(3, 5000);
+    const limits = { recordsMax: 10_000, bytesMax: 10_000_000 };
+    const countOf = async (ageMsMax: number, over: Partial<Forming> = {}) => {
+      const { batch, full } = await form({ ...limits, ageMsMax }, over);
+      return [totalsOf(batch!).count, full];
+    };
+    expect(await countOf(100)).toEqual([3, true]);
+    expect(await countOf(101)).toEqual([5003, false]);
+    // A batch whose end is durable stays as it is (R19).
+    expect(await countOf(100, { bound: fixture.journal.end() })).toEqual([5003, true]);
   });
 
   test("where bytes are kept they go out as they are, and only what is not one line is encoded", async () => {

@@ -56,7 +56,13 @@ test("numbers that JSON.stringify writes differently are rewritten, and one reci
       const event = journalEvent(line.replace('"NUMBERS"', text));
       expect(String(recipes.encode(event))).toBe(converter(event));
     }
-    expect(recipes.counts).toMatchObject({ fast: numbers.length - 3, slow: 3, learned: 1, refused: 0, wrong: 0 });
+    expect(recipes.counts).toMatchObject({
+      fast: numbers.length - 3,
+      slow: 3,
+      learned: 1,
+      refused: 0,
+      wrong: 0,
+    });
   }
 });
 

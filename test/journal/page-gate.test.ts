@@ -17,6 +17,7 @@ describe("the gate for pages", () => {
   let pool: ReturnType<typeof createBufferPool>;
   let decoded: (() => void)[];
   let isBehind: boolean;
+  let hasMore: boolean;
   let goOn: () => void;
   let gate: PageGate;
 
@@ -38,8 +39,10 @@ describe("the gate for pages", () => {
       return drop !== undefined;
     };
     isBehind = false;
+    hasMore = false;
     const readers = {
       isBehind: () => isBehind,
+      hasMore: () => hasMore,
       giveUp() {
         isBehind = false;
       },
@@ -222,6 +225,25 @@ describe("the gate for pages", () => {
       expect(await isDone(second)).toBe(false);
       clock.advance(200);
       expect(await isDone(second)).toBe(true);
+    });
+
+    test("a page waits until the last live page is taken, and no longer than a moment", async () => {
+      hasMore = true;
+      expect(await isDone(commit("no live page", BACKFILL))).toBe(true);
+      await commit("live", LIVE);
+      const first = commit("first", BACKFILL);
+      expect(await isDone(first)).toBe(false);
+      hasMore = false;
+      goOn();
+      expect(await isDone(first)).toBe(true);
+      hasMore = true;
+      await commit("live", LIVE);
+      const second = commit("second", BACKFILL);
+      expect(await isDone(second)).toBe(false);
+      clock.advance(60);
+      expect(await isDone(second)).toBe(true);
+      // The live page was committed long ago.
+      expect(await isDone(commit("third", BACKFILL))).toBe(true);
     });
 
     test("a wait that is aborted, or a commit that fails, leaves the way free", async () => {

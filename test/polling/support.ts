@@ -208,7 +208,7 @@ export function openGate(pagesInFlight: number, clock: Clock): PageGate {
     pagesInFlight,
     disk: { hasRoom: () => true, room: async () => {} },
     memory: { heldBytes: () => 0, onFree: () => {}, dropOldest: () => false },
-    readers: { isBehind: () => false, giveUp: () => {}, onMove: () => {} },
+    readers: { isBehind: () => false, hasMore: () => false, giveUp: () => {}, onMove: () => {} },
     clock,
   });
 }
