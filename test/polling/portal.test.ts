@@ -111,6 +111,11 @@ describe("R36 events that a portal and an organization show", () => {
       ALTER TABLE jobs DROP COLUMN ended_by; ALTER TABLE job_parts DROP COLUMN first_sent_ms;
       DROP TRIGGER gaps_checksum_insert; DROP TRIGGER gaps_checksum_update;
       DROP INDEX gaps_of_events; ALTER TABLE gaps DROP COLUMN came_ms;
+      DROP INDEX job_users_by_name; DROP INDEX job_users_by_email; DROP INDEX job_users_unfolded;
+      DROP INDEX job_users_by_outcome; DROP INDEX job_events_passed_over;
+      ALTER TABLE job_users DROP COLUMN name_key; ALTER TABLE job_users DROP COLUMN email_key;
+      CREATE INDEX job_users_by_name ON job_users (job, username);
+      CREATE INDEX job_users_by_email ON job_users (job, email);
       DELETE FROM migrations WHERE number >= 25; PRAGMA user_version = 24;
       UPDATE windows SET held_count = held_count - 5, counts = NULL WHERE api_count >= 5
         AND stream IN (SELECT id FROM streams WHERE provider IS NOT NULL)`);
