@@ -17,8 +17,8 @@ export interface Format {
   /** As `encode`, but the next call may overwrite the bytes. Left out: `encode` is as fast. */
   encodeShared?(event: JournalEvent): string | Uint8Array;
   /**
-   * As `encode` for the events of a page from `from` to before `to`, MANY_MAX at most. Undefined where they have to be
-   * encoded one by one.
+   * As `encode` for the events of a page from `from` on and before `to`, MANY_MAX at most. It may end earlier, so that
+   * it does not take long. Undefined where they have to be encoded one by one.
    */
   encodeMany?(page: JournalPage, from: number, to: number): SharedLines | undefined;
   /**

@@ -5,6 +5,8 @@ import type { ModuleMemory, RecipeExports } from "./recipe-module.ts";
 
 /** Converts many events by their recipes at once. */
 export interface ManyConverter {
+  /** The end of the events from `from` on and before `to` that are converted at once. */
+  fitting(events: EventsInPlace, from: number, to: number): number;
   /**
    * Converts events of a page, each to a line. Gives how many bytes there are in `lines`. Where the line of each one
    * ends is in `ends`; the complement (~) for one that has to be converted alone. Undefined where they are too long or too many.
@@ -16,6 +18,8 @@ export interface ManyConverter {
 }
 
 const SHORT_BYTES = 64;
+/** More at once does not stay in the caches of a processor, and takes long. */
+const MANY_BYTES = 256 << 10;
 
 export function createManyConverter(call: RecipeExports, memoryNow: () => ModuleMemory): ManyConverter {
   const places = {
@@ -45,6 +49,13 @@ export function createManyConverter(call: RecipeExports, memoryNow: () => Module
   }
 
   return {
+    fitting({ columns }, from, to) {
+      const start = columns[from * STRIDE]!;
+      let end = Math.min(to, from + call.MANY_MAX.value);
+      while (end - from > 1 && columns[(end - 1) * STRIDE + 1]! - start > MANY_BYTES)
+        end = from + ((end - from) >> 1);
+      return end;
+    },
     convertMany({ bytes, columns, timesMs, runs, identities, organization, records }, from, to) {
       const memory = memoryNow();
       const start = columns[from * STRIDE]!;

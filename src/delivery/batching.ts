@@ -4,6 +4,7 @@ import type { JournalEvent } from "../core/event.ts";
 import type { JournalPage, Lines } from "../core/journal.ts";
 import { FULL_PAGE_EVENTS } from "../core/page-gate.ts";
 import type { PageLease } from "../core/page-lease.ts";
+import type { SharedLines } from "../core/page-slice.ts";
 import type { Position } from "../core/position.ts";
 import type { SinkRecord, Stretch } from "../core/sink.ts";
 import { createEncodedOutput, type EncodedOutput } from "./encoded-lines.ts";
@@ -26,7 +27,7 @@ const TURN_MS = 8;
 const FEW_EVENTS = FULL_PAGE_EVENTS / 10;
 const MANY_EVENTS = FULL_PAGE_EVENTS / 2;
 const PROMPT_MS_MAX = 100;
-/** So many events are encoded between two looks at the time. */
+/** So many events are encoded one by one between two looks at the time. */
 const SLICE_EVENTS = 25;
 
 /** Takes events from the journal until the batch is full by number or bytes, measured after encoding. */
@@ -136,11 +137,10 @@ class Taken {
     let turn = { from: page.first, beganMs: performance.now() };
     for (let from = page.first; ; ) {
       const made = encodeAhead && (await encodeAhead(page, from, end));
-      const to = made ?? Math.min(end, from + SLICE_EVENTS);
-      from =
-        made === undefined && lines === undefined && this.#takesMany(page, from, to)
-          ? to
-          : this.#takeSlice(page, lines, from, to);
+      const isTogether = made === undefined && lines === undefined;
+      const many = isTogether ? this.#takeMany(page, from, Math.min(end, from + TURN_EVENTS_MAX)) : from;
+      const to = many > from ? many : (made ?? Math.min(end, from + SLICE_EVENTS));
+      from = many > from ? many : this.#takeSlice(page, lines, from, to);
       this.isFull ||= this.#isEnough();
       if (from < to || from === end || this.isFull) return from;
       if (from - turn.from < TURN_EVENTS_MAX && performance.now() - turn.beganMs < TURN_MS) continue;
@@ -156,21 +156,38 @@ class Taken {
     return this.#stretches.length > 0 && this.#bytes >= limits.bytesEnough && !chunks.hasRoom();
   }
 
-  /** Encodes events together, where all of them belong to the batch; false when that is not known. */
-  #takesMany(page: JournalPage, from: number, to: number): boolean {
-    const { encodeMany, wants, bound, limits, recordsMax } = this.#forming;
-    if (encodeMany === undefined || this.#output === undefined) return false;
-    if (wants !== everything || bound !== undefined) return false;
-    const count = to - from;
-    const many = this.count + count <= recordsMax ? encodeMany(page, from, to) : undefined;
-    if (many === undefined) return false;
-    const bytes = this.#bytes + many.bytes.length - count + count * this.#overheadBytes;
-    if (bytes > limits.bytesMax || many.bytes.length - count > this.#bodyBytesMax) return false;
-    this.#output.addLines(page, from, many);
-    this.#bytes = bytes;
+  /** Encodes events together, as many as belong to the batch; gives the index after them. */
+  #takeMany(page: JournalPage, from: number, end: number): number {
+    const { encodeMany, wants, bound, recordsMax } = this.#forming;
+    if (encodeMany === undefined || this.#output === undefined) return from;
+    if (wants !== everything || bound !== undefined) return from;
+    const to = Math.min(end, from + recordsMax - this.count);
+    const many = to > from ? encodeMany(page, from, to) : undefined;
+    if (many === undefined) return from;
+    const count = this.#fitting(many);
+    if (count === 0) return from;
+    const ends = many.ends.subarray(0, count);
+    const length = ends[count - 1]!;
+    this.#output.addLines(page, from, { bytes: many.bytes.subarray(0, length), ends });
+    this.#bytes += length - count + count * this.#overheadBytes;
     this.count += count;
     this.oldestMs = Math.min(this.oldestMs, page.event(from).fetchedAtMs);
-    return true;
+    return from + count;
+  }
+
+  /** How many of these lines fit into the batch, one behind the other. */
+  #fitting({ bytes, ends }: SharedLines): number {
+    const room = this.#forming.limits.bytesMax - this.#bytes;
+    const isAll = bytes.length + ends.length * this.#overheadBytes <= Math.min(room, this.#bodyBytesMax);
+    if (isAll) return ends.length;
+    let start = 0;
+    for (let at = 0; at < ends.length; at++) {
+      const end = ends[at]!;
+      if (end - start - 1 > this.#bodyBytesMax) return at;
+      if (end + (at + 1) * (this.#overheadBytes - 1) > room) return at;
+      start = end;
+    }
+    return ends.length;
   }
 
   /** Gives the index after the last event that belongs to the batch. */

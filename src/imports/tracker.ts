@@ -59,19 +59,22 @@ export function createTracker(store: ImportStore, clock: Clock, options: Tracker
   }
 
   /** Most correlations are of other things than imports: that is seen without parsing the event. */
-  function mayMatter(event: JournalEvent): boolean {
+  function mayMatter(event: JournalEvent, isAnyKnown: boolean): boolean {
     const { correlationId } = event;
     if (correlationId === undefined) return false;
-    return mayBeImport(event) || jobs.byServiceJob(correlationId, event.account) !== undefined;
+    return (
+      mayBeImport(event) || (isAnyKnown && jobs.byServiceJob(correlationId, event.account) !== undefined)
+    );
   }
 
   return {
     async apply(events) {
       // A job is awaited before its request is sent, so a look outside the change is not too early.
-      if (!jobs.isAwaited() && !events.some(mayMatter)) return;
+      const isAnyKnown = jobs.isAny();
+      if (!jobs.isAwaited() && !events.some((event) => mayMatter(event, isAnyKnown))) return;
       await store.change(() => {
         const isAnyAwaited = jobs.isAwaited();
-        for (const event of events) if (isAnyAwaited || mayMatter(event)) applyOne(event);
+        for (const event of events) if (isAnyAwaited || mayMatter(event, true)) applyOne(event);
       });
     },
   };

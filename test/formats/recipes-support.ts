@@ -106,9 +106,11 @@ export function manyLines(
   atOnce = MANY_MAX,
 ): string[] {
   const lines: string[] = [];
-  for (let from = 0; from < page.count; from += atOnce) {
+  for (let from = 0; from < page.count; ) {
     const many = recipes.encodeMany(page, from, Math.min(page.count, from + atOnce));
     if (many === undefined) throw new Error("They have to be encoded one by one.");
+    if (many.ends.length === 0) throw new Error("It made no line.");
+    from += many.ends.length;
     let start = 0;
     for (const end of many.ends) {
       const line = Buffer.from(many.bytes.subarray(start, end)).toString("utf8");

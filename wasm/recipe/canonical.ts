@@ -4,16 +4,14 @@
  * The result is read again, so anything that is still not canonical is found there.
  */
 import { endOfString } from "./json";
-import { OUT_ONE, TEXT } from "./memory";
 
 /** Integers of so many digits are never exact in a double. Shorter ones are left as they are. */
 const INEXACT_DIGITS_MIN: i32 = 17;
 
-/** Rewrites the event of this length in TEXT to OUT_ONE. Gives its new length; 0 where the text has to be parsed. */
-export function canonicalize(length: i32): i32 {
-  const end = TEXT + length;
-  let at = TEXT;
-  let out = OUT_ONE;
+/** Rewrites the event from `start` to before `end`. Gives its new length; 0 where the text has to be parsed. */
+export function canonicalize(start: usize, end: usize, to: usize): i32 {
+  let at = start;
+  let out = to;
   while (at < end) {
     const first = load<u8>(at);
     let next = at + 1;
@@ -38,7 +36,7 @@ export function canonicalize(length: i32): i32 {
     out = copy(at, written - at, out);
     at = next;
   }
-  return <i32>(out - OUT_ONE);
+  return <i32>(out - to);
 }
 
 const QUOTE: usize = memory.data<u8>([0x22]);

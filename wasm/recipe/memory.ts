@@ -27,6 +27,8 @@ export const SPECIAL_BYTES: i32 = 256;
 export const MANY_MAX: i32 = 256;
 export const ROW_NUMBERS: i32 = 14;
 
+/** The converter does not parse every event of so many bytes. See src/core/costly.ts. */
+export const LARGE_BYTES: i32 = 200_000;
 export const TEXT_BYTES: i32 = 1 << 20;
 export const OUT_BYTES: i32 = 4 << 20;
 /** Copies move 16 bytes at a time and may read and write this far behind their end. */
@@ -66,4 +68,6 @@ export const ENDS: usize = memory.data(MANY_MAX * 4, 16);
 export const OUT: usize = (__heap_base + 63) & ~63;
 export const OUT_ONE: usize = OUT + OUT_BYTES + PADDING_BYTES;
 export const TEXT: usize = OUT_ONE + OUT_BYTES + PADDING_BYTES;
-export const HEAP: usize = TEXT + TEXT_BYTES + PADDING_BYTES;
+/** One event of at most LARGE_BYTES whose numbers were rewritten: an integer in quotes is a ninth longer at most. */
+export const REWRITTEN: usize = TEXT + TEXT_BYTES + PADDING_BYTES;
+export const HEAP: usize = REWRITTEN + LARGE_BYTES + LARGE_BYTES / 4 + PADDING_BYTES;

@@ -4,7 +4,7 @@
  */
 import { leafCount } from "./answers";
 import { apply, isCheckDue } from "./apply";
-import { canonicalize } from "./canonical";
+import { canonicalize as rewrite } from "./canonical";
 import { declareSeverity, declareTypeWord } from "./changes";
 import {
   added,
@@ -53,7 +53,7 @@ import { readLines, readRows } from "./read";
 import { writeTime } from "./specials";
 import { readEvent } from "./walk";
 
-export { canonicalize, declareName, declareRank, declareSeverity, declareWord, declareTypeWord, groupCount, GROUPS, HEAP };
+export { declareName, declareRank, declareSeverity, declareWord, declareTypeWord, groupCount, GROUPS, HEAP };
 export { isCheckDue, LEAVES, leafCount, OUT, OUT_BYTES, PADDING_BYTES, setSalt, setSeed };
 export { SPECIAL_BYTES, SPECIAL_LENGTHS, SPECIALS, TEXT, TEXT_BYTES };
 export { ENDS, IDENTITIES, MANY_MAX, OTHERWISE, OUT_ONE, PLACES, ROWS, RUNS, TIMES };
@@ -107,6 +107,11 @@ export function isWide(length: i32): bool {
   let all = v128.load(TEXT);
   for (let at = 16; at < length; at += 16) all = v128.or(all, v128.load(TEXT + at));
   return i8x16.bitmask(all) != 0;
+}
+
+/** Rewrites the numbers of the event of this length in TEXT to OUT_ONE. Gives its new length; 0 where it has to be parsed. */
+export function canonicalize(length: i32): i32 {
+  return rewrite(TEXT, TEXT + length, OUT_ONE);
 }
 
 /** Converts the event of this length in TEXT; gives the number of bytes in OUT_ONE, or why there are none. */

@@ -8,6 +8,8 @@ export interface MadeLines {
   lines(): Uint8Array;
   /** Where each of them ends; the complement (~) for one that is to be made alone. */
   readonly ends: Int32Array;
+  /** So many are made alone at most: the lines end behind the last of them. */
+  readonly aloneMax: number;
   makeAlone(at: number): Uint8Array | string;
 }
 
@@ -42,11 +44,12 @@ export function createJoiner(): (made: MadeLines) => SharedLines {
     memory[filled++] = LINE_BREAK;
   }
 
-  return ({ lines, ends: made, makeAlone }) => {
+  return ({ lines, ends: made, aloneMax, makeAlone }) => {
     const { length } = made;
     ends.set(made);
     filled = 0;
     let copied = 0;
+    let alone = 0;
     for (let at = 0; at < length; at++) {
       const end = ends[at]!;
       if (end >= 0) {
@@ -58,6 +61,7 @@ export function createJoiner(): (made: MadeLines) => SharedLines {
       copied = ~end;
       addLine(makeAlone(at));
       ends[at] = filled;
+      if (++alone === aloneMax) return { bytes: memory.subarray(0, filled), ends: ends.subarray(0, at + 1) };
     }
     add(lines().subarray(copied));
     return { bytes: memory.subarray(0, filled), ends: ends.subarray(0, length) };

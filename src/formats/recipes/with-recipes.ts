@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { costly } from "../../core/costly.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import type { Format, FormatContext } from "../../core/format.ts";
+import { type Format, type FormatContext, MANY_MAX } from "../../core/format.ts";
 import { holdsInexact } from "../../core/inexact.ts";
 import type { JournalPage } from "../../core/journal.ts";
 import type { Describe } from "../../core/meaning.ts";
@@ -22,6 +22,9 @@ const SEEN_MAX = 8192;
  * the time of OCSF; with 3 and more, what the converter does then takes it back.
  */
 const RARE_EVENTS = 2;
+
+/** Of many, so many are converted alone at most: what is learned from one takes up to a millisecond. */
+const ALONE_MAX = 8;
 
 export interface RecipeCounts {
   /** Converted by a recipe. */
@@ -80,6 +83,8 @@ export function withRecipes(
   let provider: string | null | undefined;
   let organization: string | undefined;
   let fetchedAtMs: number | undefined;
+  /** Fewer while there are many to be converted alone. */
+  let atOnce = MANY_MAX;
 
   /** Gives the engine the values that are not in the event's bytes. Most are the same for a whole page. */
   function prepare(event: JournalEvent): void {
@@ -205,23 +210,36 @@ export function withRecipes(
   }
 
   /** Most events are converted together, the others alone. */
-  function encodeMany(page: JournalPage, from: number, to: number): SharedLines | undefined {
+  function encodeMany(page: JournalPage, from: number, end: number): SharedLines | undefined {
     const { inPlace } = page;
-    if (inPlace === undefined || !isText(inPlace, from, to)) return undefined;
+    if (inPlace === undefined) return undefined;
+    const to = engine.fitting(inPlace, from, Math.min(end, from + atOnce));
+    if (!isText(inPlace, from, to)) return undefined;
     prepare(page.event(from));
     // The engine sets it for each event.
     organization = undefined;
     const length = engine.convertMany(inPlace, from, to);
     if (length === undefined) return undefined;
     const ends = engine.ends(to - from);
-    let alone = 0;
-    for (let at = 0; at < ends.length; at++) if (ends[at]! < 0) alone++;
-    counts.fast += ends.length - alone;
-    counts.alone += alone;
     const lines = () => engine.lines(length);
-    if (alone === 0) return { bytes: lines(), ends };
+    if (ends.every((end) => end >= 0)) {
+      counts.fast += ends.length;
+      atOnce = Math.min(MANY_MAX, 2 * atOnce);
+      return { bytes: lines(), ends };
+    }
+    let alone = 0;
+    const makeAlone = (at: number) => {
+      alone++;
+      return encodeShared(page.event(from + at));
+    };
     try {
-      return join({ lines, ends, makeAlone: (at) => encodeShared(page.event(from + at)) });
+      const joined = join({ lines, ends, aloneMax: ALONE_MAX, makeAlone });
+      const count = joined.ends.length;
+      counts.fast += count - alone;
+      counts.alone += alone;
+      // What was converted behind the last of them is converted again.
+      atOnce = Math.min(MANY_MAX, 2 * count);
+      return joined;
     } catch {
       // The converter failed on one of them. One by one, it shows on which.
       return undefined;

@@ -59,6 +59,8 @@ export interface JobRows {
   rows(filter: JobFilter): JobRow[];
   /** The job that a correlation id belongs to, by the job itself or by one of its parts. */
   byServiceJob(serviceJob: string, account: string): JobRow | undefined;
+  /** False in a state that has never seen an import: no event belongs to a job then. */
+  isAny(): boolean;
   /** Whether a start waits for events that name its job; of any account without one. */
   isAwaited(account?: string, organization?: string | null): boolean;
   /** Jobs of unknown origin that an uncertain part may have become. */
@@ -139,6 +141,7 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     `SELECT jobs.* FROM job_parts JOIN jobs ON jobs.id = job_parts.job WHERE job_parts.service_job = ?
      ORDER BY jobs.account = ? DESC, jobs.id LIMIT 1`,
   );
+  const any = db.prepare("SELECT 1 FROM jobs LIMIT 1");
   const awaited = db.prepare<unknown[], unknown>(
     `SELECT 1 FROM jobs WHERE service_job IS NULL AND state IN ('requested', 'uncertain')
        AND (@account IS NULL OR (account = @account AND (organization IS NULL OR organization = @organization)))
@@ -198,6 +201,7 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     row: (id) => byId.get(id),
     rows: (filter) => rowsOf(prepared, filter),
     byServiceJob: (serviceJob, account) => own.get(serviceJob, account) ?? ofPart.get(serviceJob, account),
+    isAny: () => any.get() !== undefined,
     isAwaited: (account, organization) =>
       awaited.get({ account: account ?? null, organization: organization ?? null }) !== undefined,
     candidates: ({ account, organization, source }, fromMs, toMs) =>

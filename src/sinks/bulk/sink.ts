@@ -131,7 +131,7 @@ export async function openBulk(
     const many = format.encodeMany?.(page, from, to);
     if (many === undefined) return undefined;
     lines.begin();
-    const ends = new Int32Array(to - from);
+    const ends = new Int32Array(many.ends.length);
     let start = 0;
     many.ends.forEach((end, at) => {
       addLines(page.event(from + at), many.bytes.subarray(start, end - 1));
