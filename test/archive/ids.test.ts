@@ -6,7 +6,7 @@ import { readEntries, readLog } from "../../src/archive/evidence/read.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { currentParts } from "../../src/archive/log/current-parts.ts";
 import { parseVerifier } from "../../src/archive/log/note.ts";
-import { identitiesHash } from "../../src/archive/part/data-file.ts";
+import { identitiesHash } from "../../src/archive/part/identity-list.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { heldEvents } from "../../src/core/held-event.ts";
 import { pageOf } from "../support/pages.ts";

@@ -8,7 +8,7 @@ import { readEntries } from "../../src/archive/evidence/read.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { filesNamedBy } from "../../src/archive/log/leaf.ts";
 import { parseVerifier } from "../../src/archive/log/note.ts";
-import { identitiesHash } from "../../src/archive/part/data-file.ts";
+import { identitiesHash } from "../../src/archive/part/identity-list.ts";
 import { openRange } from "../../src/archive/part/range.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { DAY_MS } from "../../src/core/time.ts";

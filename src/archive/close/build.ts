@@ -36,6 +36,13 @@ export interface BuildSource {
   erasureRules(): string;
 }
 
+/** Polling and delivery have their turn after so many events: these take some milliseconds. */
+const TURN_EVENTS = 250;
+
+function othersTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
 /** Builds the files of several parts with one pass over their pages. Nothing is written to the store. */
 export async function buildParts(
   plans: readonly Plan[],
@@ -57,7 +64,7 @@ export async function buildParts(
       try {
         for (const [index, claim] of plan.organizations.entries()) {
           const isNext = !next.done && next.value.group === groups.start[at]! + index;
-          writer.add(
+          await writer.add(
             claim,
             isNext ? next.value!.events : [],
             groups.leftOut.has(plan.id, claim.organization),
@@ -93,12 +100,10 @@ async function spoolPlans(plans: readonly Plan[], source: BuildSource, spool: Sp
     signal.throwIfAborted();
     const page = await source.page(number);
     try {
-      spoolPage(page, groupOf, spool, leftOut);
+      await spoolPage(page, groupOf, spool, leftOut);
     } finally {
       page.release();
     }
-    // Reading a page takes milliseconds; polling and delivery have their turn in between.
-    await new Promise((resolve) => setImmediate(resolve));
   }
   return { start, leftOut };
 }
@@ -119,13 +124,14 @@ function createLeftOut() {
   };
 }
 
-function spoolPage(
+async function spoolPage(
   page: ArchivePage,
   groupOf: ReadonlyMap<number, ReadonlyMap<string, number>>,
   spool: Spool,
   leftOut: ReturnType<typeof createLeftOut>,
-): void {
+): Promise<void> {
   for (let index = 0; index < page.count; index++) {
+    if (index % TURN_EVENTS === 0) await othersTurn();
     const event = page.event(index);
     const owner = archiveOwner(event.organization, event.provider, event.account);
     const plan = page.planOf(owner, event);
@@ -145,12 +151,14 @@ function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
   let [events, rawBytes, incomplete, gaps, differing] = [0, 0, 0, 0, 0];
   return {
     /** `isErased`: an erasure keeps events of this organization out, which explains a difference. */
-    add(claim: Claim, spooled: Iterable<SpooledEvent>, isErased: boolean): void {
+    async add(claim: Claim, spooled: Iterable<SpooledEvent>, isErased: boolean): Promise<void> {
       const secret = organizationSecret(plan, claim.organization);
       data.begin({ kind: "secret", secret });
       let [first, last]: [string | null, string | null] = [null, null];
       let changed = 0;
+      let written = 0;
       for (const event of spooled) {
+        if (written++ % TURN_EVENTS === 0) await othersTurn();
         data.event(event.slice, event.identity);
         if (event.timestamp.length > 0) {
           last = event.timestamp.toString();

@@ -89,16 +89,9 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
     *groups() {
       flush();
       buffer = undefined;
-      const order = columns.sorted(0);
       const readers = Array.from({ length: runs }, () => createReader(fd, written));
-      let at = 0;
-      while (at < order.length) {
-        const group = columns.group(order[at]!);
-        let end = at;
-        while (end < order.length && columns.group(order[end]!) === group) end++;
-        yield { group, events: eventsOf(order.subarray(at, end), readers) };
-        at = end;
-      }
+      for (const rows of columns.sortedGroups())
+        yield { group: columns.group(rows[0]!), events: eventsOf(rows, readers) };
     },
     close: () => closeSync(fd),
   };

@@ -1,9 +1,10 @@
-import { createHash, type Hash, hash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { type Compress, createFrameCompressor } from "../../core/zstd.ts";
 import { createTree, HASH_BYTES } from "../log/tree.ts";
 import { type FrameSizes, keyFrame, type RangeKey, seekTable } from "./frames.ts";
 import { createEventHasher, type EventHasher, type NonceSource, noncesOf } from "./hashing.ts";
+import { createIdentityList, type IdentityList } from "./identity-list.ts";
 
 /*
  * A data file: ranges of organizations one after the other, then the seek table. A range is a key frame and
@@ -76,6 +77,7 @@ export function createDataFile(
   let isOpen = true;
   const whole = createHash("sha256");
   const frames: FrameSizes[] = [];
+  const identities = createIdentityList();
   let bytes = 0;
   let range: OpenRange | undefined;
 
@@ -117,6 +119,7 @@ export function createDataFile(
     },
     begin(key) {
       range = openRange(bytes, key);
+      identities.clear();
       const stored = keyFrame(key);
       range.keyBytes = stored.length;
       write(stored, 0);
@@ -124,7 +127,7 @@ export function createDataFile(
     event(slice, identity) {
       const open = range!;
       open.tree.append(open.hasher.leaf(open.events, slice));
-      open.identities.push(identity.toString("latin1"));
+      identities.push(identity);
       line(open, slice);
     },
     erased(leaf) {
@@ -137,7 +140,7 @@ export function createDataFile(
       const open = range!;
       flush(open);
       range = undefined;
-      return factsOf(open, bytes);
+      return factsOf(open, identities, bytes);
     },
     copy(stored, sizes) {
       const offset = bytes;
@@ -168,8 +171,6 @@ interface OpenRange {
   readonly raw: Hash;
   readonly tree: ReturnType<typeof createTree>;
   readonly hasher: EventHasher;
-  /** 16 bytes each, as Latin-1: their order is that of the bytes. */
-  readonly identities: string[];
   readonly frames: [number, number, number][];
   readonly breaks: [number, number, number][];
   readonly erased: [number, string][];
@@ -187,7 +188,6 @@ function openRange(offset: number, key: RangeKey): OpenRange {
     raw: createHash("sha256"),
     tree: createTree(),
     hasher: createEventHasher(nonceSource(key)),
-    identities: [],
     frames: [],
     breaks: [],
     erased: [],
@@ -204,10 +204,8 @@ export function nonceSource(key: RangeKey): NonceSource {
   return (index) => key.events.toString("latin1", index * HASH_BYTES, (index + 1) * HASH_BYTES);
 }
 
-function factsOf(open: OpenRange, end: number): RangeFacts {
-  const distinct = [...new Set(open.identities)]
-    .sort()
-    .map((text) => Buffer.from(text, "latin1").toString("hex"));
+function factsOf(open: OpenRange, identities: IdentityList, end: number): RangeFacts {
+  const { sha256, held } = identities.summary();
   return {
     events: open.events,
     offset: open.offset,
@@ -219,15 +217,10 @@ function factsOf(open: OpenRange, end: number): RangeFacts {
     key_bytes: open.keyBytes,
     frames: open.frames,
     breaks: open.breaks,
-    ids_sha256: identitiesHash(distinct),
-    held: distinct.length,
+    ids_sha256: sha256,
+    held,
     erased: open.erased,
   };
-}
-
-/** Publicly defined (A11): SHA-256 over the sorted distinct identities, each with a line break. */
-export function identitiesHash(sorted: readonly string[]): string {
-  return hash("sha256", sorted.map((identity) => `${identity}\n`).join(""), "hex");
 }
 
 function grown(buffer: Buffer, used: number, size: number): Buffer {
