@@ -22,11 +22,36 @@ export interface LayoutOptions {
   readonly key: KafkaConfig["key"];
   readonly codec: RecordCodec;
   readonly nowMs: number;
+  readonly memory?: RecordMemory;
   topicOf(event: JournalEvent): string;
 }
 
-/** The memory of a chunk in the beginning: a topic for each tenant makes thousands of small ones. */
-const CHUNK_BYTES_EXPECTED = 16_384;
+/** Buffers of chunks, for the next batch. Each one would leave twice its size as garbage while it grows. */
+export interface RecordMemory {
+  take(): RecordBuffer;
+  giveBack(buffer: RecordBuffer): void;
+}
+
+const KEPT_BYTES_MAX = 4_000_000;
+
+export function createRecordMemory(): RecordMemory {
+  const kept: RecordBuffer[] = [];
+  let keptBytes = 0;
+  return {
+    take() {
+      const buffer = kept.pop();
+      keptBytes -= buffer?.capacity ?? 0;
+      return buffer ?? new RecordBuffer();
+    },
+    giveBack(buffer) {
+      if (keptBytes + buffer.capacity > KEPT_BYTES_MAX) return;
+      buffer.clear();
+      kept.push(buffer);
+      keptBytes += buffer.capacity;
+    },
+  };
+}
+
 /** Records that are encoded before other work gets its turn. */
 const RECORDS_A_TURN = 1_000;
 
@@ -60,7 +85,7 @@ export async function layOut(
     if (!chunks.fits(keyBytes, body, headers)) await chunks.finish();
     chunks.add(index, keyBytes, body, headers);
   }
-  for (const chunks of partitions.values()) await chunks.finish();
+  for (const chunks of partitions.values()) await chunks.end();
   return requestsOf([...partitions.values()]);
 }
 
@@ -71,7 +96,7 @@ class PartitionChunks {
   readonly #topic: string;
   readonly #partition: number;
   readonly #options: LayoutOptions;
-  #records = new RecordBuffer(CHUNK_BYTES_EXPECTED);
+  #records: RecordBuffer;
   #indexes: number[] = [];
 
   constructor(topic: string, partition: number, bytesMax: number, options: LayoutOptions) {
@@ -79,6 +104,11 @@ class PartitionChunks {
     this.#partition = partition;
     this.bytesMax = bytesMax;
     this.#options = options;
+    this.#records = this.#newRecords();
+  }
+
+  #newRecords(): RecordBuffer {
+    return this.#options.memory?.take() ?? new RecordBuffer();
   }
 
   /** Whether a record belongs to the chunk that still grows. */
@@ -108,8 +138,15 @@ class PartitionChunks {
       records: codec.compress === undefined ? bytes : await codec.compress(bytes),
     });
     this.#indexes = [];
-    if (codec.compress === undefined) this.#records = new RecordBuffer(CHUNK_BYTES_EXPECTED);
+    // Without compression the bytes of the chunk are the buffer's own.
+    if (codec.compress === undefined) this.#records = this.#newRecords();
     else this.#records.clear();
+  }
+
+  /** There are no more records. */
+  async end(): Promise<void> {
+    await this.finish();
+    this.#options.memory?.giveBack(this.#records);
   }
 }
 

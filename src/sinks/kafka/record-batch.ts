@@ -19,14 +19,22 @@ const TRANSACTIONAL = 0x10;
 /** The broker writes its own. */
 const LEADER_EPOCH = 0;
 
+/** The memory of a batch in the beginning: a topic for each tenant makes thousands of small ones. */
+const BYTES_EXPECTED = 16_384;
+
 /** Collects the records of one batch; all have the batch's timestamp. */
 export class RecordBuffer {
   count = 0;
   #bytes: Buffer;
   #size = 0;
 
-  constructor(bytesExpected: number) {
+  constructor(bytesExpected = BYTES_EXPECTED) {
     this.#bytes = Buffer.allocUnsafeSlow(bytesExpected);
+  }
+
+  /** All of its memory. */
+  get capacity(): number {
+    return this.#bytes.length;
   }
 
   get size(): number {

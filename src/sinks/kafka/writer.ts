@@ -4,7 +4,7 @@ import type { Batch, Sink } from "../../core/sink.ts";
 import type { SinkState } from "../../core/sink-state.ts";
 import type { KafkaConfig, KafkaContext } from "./config.ts";
 import { inTermsOfDelivery } from "./errors.ts";
-import { type Layout, layOut } from "./layout.ts";
+import { createRecordMemory, type Layout, layOut } from "./layout.ts";
 import { topicNamer } from "./topic-names.ts";
 import type { TopicBook } from "./topics.ts";
 
@@ -91,6 +91,7 @@ async function writeWithin<Value>(
 function createEncoder({ client, context, topics }: Writing): (batch: Batch) => Promise<Layout> {
   const { config, clock } = context;
   const topicOf = topicNamer(config.topic, config.positionsTopic);
+  const memory = createRecordMemory();
   const isFixed = !config.topic.includes("{");
   return async ({ records }) => {
     const names = isFixed ? [topicOf(records[0]!.event)] : records.map(({ event }) => topicOf(event));
@@ -99,6 +100,7 @@ function createEncoder({ client, context, topics }: Writing): (batch: Batch) => 
       key: config.key,
       codec: client.codec,
       nowMs: clock.now(),
+      memory,
       topicOf,
     });
   };
