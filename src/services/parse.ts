@@ -23,7 +23,7 @@ export function parseEvent(bytes: Uint8Array): Parsed {
   try {
     const value: unknown = JSON.parse(source);
     if (isFields(value)) {
-      const event = holdsInexact(value) ? (JSON.parse(exact(source)) as Fields) : value;
+      const event = holdsInexact(value, source) ? (JSON.parse(exact(source)) as Fields) : value;
       return { event, unreadable: undefined };
     }
   } catch {

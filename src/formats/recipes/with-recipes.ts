@@ -265,8 +265,9 @@ function isText({ bytes, columns }: EventsInPlace, from: number, to: number): bo
 /** The same event as JSON.stringify writes it. Undefined for bytes that are no JSON, and for numbers that it would change. */
 function canonicalOf(bytes: Uint8Array): Buffer | undefined {
   try {
-    const value = JSON.parse(Buffer.from(bytes).toString("utf8")) as object;
-    return holdsInexact(value) ? undefined : Buffer.from(JSON.stringify(value));
+    const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+    const value = JSON.parse(source) as object;
+    return holdsInexact(value, source) ? undefined : Buffer.from(JSON.stringify(value));
   } catch {
     return undefined;
   }
