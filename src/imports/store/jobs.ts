@@ -61,7 +61,10 @@ export interface JobRows {
   byServiceJob(serviceJob: string, account: string): JobRow | undefined;
   /** Whether a start waits for events that name its job; of any account without one. */
   isAwaited(account?: string, organization?: string | null): boolean;
-  /** Jobs of unknown origin that an uncertain part may have become. */
+  /**
+   * Jobs of unknown origin that an uncertain part may have become. Events of a Workday import may name another id than
+   * the integration's, so its users alone tell it.
+   */
   candidates(job: JobRow, fromMs: number, toMs: number): JobRow[];
   /** Uncertain parts of the same source that were sent in this time. */
   rivals(job: JobRow, fromMs: number, toMs: number): number;
@@ -150,8 +153,8 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
   );
   const candidates = db.prepare<unknown[], JobRow>(
     `SELECT * FROM jobs WHERE origin = 'elsewhere' AND service_job IS NOT NULL AND account = @account
-       AND (@organization IS NULL OR organization = @organization) AND (source IS NULL OR source = @source)
-       AND first_event_ms BETWEEN @fromMs AND @toMs`,
+       AND (@organization IS NULL OR organization = @organization)
+       AND (@kind = 'workday' OR source IS NULL OR source = @source) AND first_event_ms BETWEEN @fromMs AND @toMs`,
   );
   const rivals = db
     .prepare<unknown[], number>(
@@ -200,8 +203,8 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     byServiceJob: (serviceJob, account) => own.get(serviceJob, account) ?? ofPart.get(serviceJob, account),
     isAwaited: (account, organization) =>
       awaited.get({ account: account ?? null, organization: organization ?? null }) !== undefined,
-    candidates: ({ account, organization, source }, fromMs, toMs) =>
-      candidates.all({ account, organization, source, fromMs, toMs }),
+    candidates: ({ account, organization, kind, source }, fromMs, toMs) =>
+      candidates.all({ account, organization, kind, source, fromMs, toMs }),
     rivals: ({ account, organization, source }, fromMs, toMs) =>
       rivals.get({ account, organization, source, fromMs, toMs }) as number,
     endedEarly: (nowMs) => early.all(nowMs),
