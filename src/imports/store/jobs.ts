@@ -57,8 +57,11 @@ export interface JobRows {
   createFound(job: FoundJob): JobRow;
   row(id: number): JobRow | undefined;
   rows(filter: JobFilter): JobRow[];
-  /** The job that a correlation id belongs to, by the job itself or by one of its parts. */
-  byServiceJob(serviceJob: string, account: string): JobRow | undefined;
+  /**
+   * The job that a correlation id belongs to, by the job itself or by one of its parts. Two organizations may have the
+   * same id. An event may be read by another account than the job's, where both read its organization.
+   */
+  byServiceJob(serviceJob: string, of: Pick<JobRow, "account" | "organization">): JobRow | undefined;
   /** Whether a start waits for events that name its job; of any account without one. */
   isAwaited(account?: string, organization?: string | null): boolean;
   /**
@@ -135,12 +138,14 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     `SELECT * FROM jobs WHERE account = ? AND organization IS ? AND source IS ? AND id <> ?
        AND ended_ms IS NULL AND origin <> 'elsewhere'`,
   );
-  const own = db.prepare<[string, string], JobRow>(
-    "SELECT * FROM jobs WHERE service_job = ? ORDER BY account = ? DESC, id LIMIT 1",
+  const inOrganization = `(@organization IS NULL OR organization IS NULL OR organization = @organization)
+     ORDER BY jobs.account = @account DESC, jobs.id LIMIT 1`;
+  const own = db.prepare<unknown[], JobRow>(
+    `SELECT * FROM jobs WHERE service_job = @serviceJob AND ${inOrganization}`,
   );
-  const ofPart = db.prepare<[string, string], JobRow>(
-    `SELECT jobs.* FROM job_parts JOIN jobs ON jobs.id = job_parts.job WHERE job_parts.service_job = ?
-     ORDER BY jobs.account = ? DESC, jobs.id LIMIT 1`,
+  const ofPart = db.prepare<unknown[], JobRow>(
+    `SELECT jobs.* FROM job_parts JOIN jobs ON jobs.id = job_parts.job
+     WHERE job_parts.service_job = @serviceJob AND ${inOrganization}`,
   );
   const awaited = db.prepare<unknown[], unknown>(
     `SELECT 1 FROM jobs WHERE service_job IS NULL AND state IN ('requested', 'uncertain')
@@ -200,7 +205,10 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     },
     row: (id) => byId.get(id),
     rows: (filter) => rowsOf(prepared, filter),
-    byServiceJob: (serviceJob, account) => own.get(serviceJob, account) ?? ofPart.get(serviceJob, account),
+    byServiceJob(serviceJob, { account, organization }) {
+      const id = { serviceJob, account, organization };
+      return own.get(id) ?? ofPart.get(id);
+    },
     isAwaited: (account, organization) =>
       awaited.get({ account: account ?? null, organization: organization ?? null }) !== undefined,
     candidates: ({ account, organization, kind, source }, fromMs, toMs) =>
