@@ -14,7 +14,7 @@ import { takePart } from "./take-part.ts";
  * - *quiet*: nothing new was seen for `quietAfter`, while events were read. The next event makes it *running*.
  * - *finished*: every offered user has an outcome. Where that does not happen, or the offer is not known, silence of
  *   `finishAfter` ends the job, and its reason says so. Later events are counted in; one that happened after the end
- *   opens the job again.
+ *   opens the job again. An application's job with an empty list ends after silence of `quietAfter`.
  * - *ended*: a person ended it (resolve.ts); stored as finished. An event that happened after the end opens it again.
  * - *uncertain*: it is not known whether the service took any part. The schedule goes on after a deadline.
  * - *failed*: the service took nothing.
@@ -100,11 +100,18 @@ export function settleJob(context: ProgressContext, id: number, nowMs: number): 
 
 function watchUsers(context: ProgressContext, job: JobRow, nowMs: number): void {
   const isKnown = job.offered_ms !== null;
-  if (isKnown && !context.store.users.isWaiting(job.id)) {
-    end(context, job, nowMs, null);
-    return;
-  }
-  watchSilence(context, job, nowMs);
+  if (!isKnown || context.store.users.isWaiting(job.id)) watchSilence(context, job, nowMs);
+  else if (!isEmptyAndFresh(context, job, nowMs)) end(context, job, nowMs, null);
+}
+
+/** The service reads an application's source itself, so it may find users although the list was empty. */
+function isEmptyAndFresh(context: ProgressContext, job: JobRow, nowMs: number): boolean {
+  const { store, readUntilMs } = context;
+  if (job.kind !== "application" || store.users.totals(job.id).offered > 0) return false;
+  if (readUntilMs === undefined) return true;
+  const readMs = readTo({ readUntilMs }, job, job.active_ms, nowMs);
+  noteUnread(context, job, readMs === undefined, nowMs);
+  return readMs === undefined || readMs - job.active_ms < job.quiet_after_ms;
 }
 
 function watchSilence(context: ProgressContext, job: JobRow, nowMs: number): void {

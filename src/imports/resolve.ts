@@ -84,7 +84,7 @@ function confirmJob(
   part: number,
   serviceJob: string,
 ): void {
-  const known = context.store.jobs.byServiceJob(serviceJob, job.account);
+  const known = context.store.jobs.byServiceJob(serviceJob, job);
   if (known !== undefined && known.id !== job.id && known.origin !== "elsewhere")
     throw new Error(`The service's job ${serviceJob} belongs to job ${known.id}.`);
   takePart(context, job, part, serviceJob, context.clock.now());

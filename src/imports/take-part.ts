@@ -18,7 +18,7 @@ export function takePart(
   serviceJob: string,
   nowMs: number,
 ): void {
-  const known = store.jobs.byServiceJob(serviceJob, job.account);
+  const known = store.jobs.byServiceJob(serviceJob, job);
   const isShared = known?.id === job.id;
   if (known !== undefined && !isShared && known.origin !== "elsewhere") {
     const reason = `The service's job ${serviceJob} belongs to job ${known.id}.`;

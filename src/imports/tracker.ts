@@ -43,7 +43,7 @@ export function createTracker(store: ImportStore, clock: Clock, options: Tracker
   }
 
   function jobFor(event: JournalEvent, news: ImportNews): JobRow | undefined {
-    const known = jobs.byServiceJob(news.serviceJob, event.account);
+    const known = jobs.byServiceJob(news.serviceJob, event);
     if (known !== undefined || news.isImport === false) return known;
     const isWanted = news.isImport ?? jobs.isAwaited(event.account, event.organization);
     return isWanted ? found(event, news) : undefined;
@@ -62,9 +62,7 @@ export function createTracker(store: ImportStore, clock: Clock, options: Tracker
   function mayMatter(event: JournalEvent, isAnyKnown: boolean): boolean {
     const { correlationId } = event;
     if (correlationId === undefined) return false;
-    return (
-      mayBeImport(event) || (isAnyKnown && jobs.byServiceJob(correlationId, event.account) !== undefined)
-    );
+    return mayBeImport(event) || (isAnyKnown && jobs.byServiceJob(correlationId, event) !== undefined);
   }
 
   return {

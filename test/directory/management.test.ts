@@ -446,6 +446,16 @@ describe("the preview of an import", () => {
     expect(await all(client.importUsers("a1", OPTIONS))).toEqual(USERS);
     expect(server.seen).toHaveLength(3);
   });
+
+  it("is no whole list where the service says that there are more users than it lists", async () => {
+    await open((_request, response) =>
+      response.end(JSON.stringify({ users: USERS.slice(0, 100), total_count: 230 })),
+    );
+    const words = "The service says that its list has 230 users, and lists 100 of them.";
+    await expect(all(client.importUsers("a1", OPTIONS))).rejects.toThrow(words);
+    // The number may be that of the list without the query.
+    expect(await all(client.importUsers("a1", OPTIONS, "a"))).toHaveLength(100);
+  });
 });
 
 describe("a safe update", () => {

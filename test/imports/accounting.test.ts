@@ -154,6 +154,22 @@ describe("the end of a job", () => {
     expect(jobs.row(id)!.state).toBe("finished");
   });
 
+  it("waits for silence where an application's list is empty: the service may find users all the same", async () => {
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, []);
+    const imports = run(source, () => clock.now());
+    const { id } = await start(source);
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("running");
+    clock.advance(60_000);
+    await imports.apply([created("j1", "w0", { success: false, error_message: "no seat" })]);
+    clock.advance(60_000);
+    await imports.step(forever);
+    expect(jobs.row(id)!.state).toBe("running");
+    clock.advance(60_000);
+    await imports.step(forever);
+    expect(jobs.job(id)).toMatchObject({ state: "finished", reason: null, counts: { failed: 1 } });
+  });
+
   /** A source whose list follows the filter of the import, or does not. */
   function filtering(follows: boolean): SourceScript {
     const all = [worker("ada"), worker("ben"), worker("abel")];

@@ -54,14 +54,18 @@ describe("a lost answer", () => {
       forever,
     );
 
-  const created = (serviceJob: string, resource: { username?: string; email?: string }) =>
+  const created = (
+    serviceJob: string,
+    resource: { username?: string; email?: string },
+    application = "wd1",
+  ) =>
     eventOf({
       id: `${serviceJob}-${resource.username ?? resource.email}`,
       timestamp: new Date(clock.now()).toISOString(),
       organization: "o1",
       event_type: "user_create",
       correlation: { id: serviceJob, type: "user_import" },
-      application: { id: "wd1" },
+      application: { id: application },
       resource: { type: "user", ...resource },
     });
   const createdAll = (serviceJob: string, count: number) =>
@@ -92,6 +96,16 @@ describe("a lost answer", () => {
     const imports = run(source);
     const { id } = await start(source);
     await imports.apply(workers(2).map(({ email }) => created("j1", { email: email!.toUpperCase() })));
+    await pass(imports, 10);
+    expect(source.starts).toHaveLength(1);
+    expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 2 } }]);
+  });
+
+  it("R28 sends no part again whose users are seen in events that name another id than the integration's", async () => {
+    const source = sourceOf([LOST, started("j2")], undefined, workers(2));
+    const imports = run(source);
+    const { id } = await start(source);
+    await imports.apply(workers(2).map(({ username }) => created("j1", { username: username! }, "app1")));
     await pass(imports, 10);
     expect(source.starts).toHaveLength(1);
     expect(jobs.list({})).toMatchObject([{ id, state: "finished", counts: { created: 2 } }]);

@@ -101,6 +101,17 @@ describe("the tracker", () => {
     expect(changes).toBe(1);
   });
 
+  it("counts no event of another organization that has the same correlation id", async () => {
+    const other = importEvent("j1", "user_create", "first", { organization: "o2" });
+    await imports.apply([other]);
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const later = importEvent("j1", "user_create", "second", { organization: "o2" });
+    await imports.apply([importEvent("j1", "user_create", "anna"), later]);
+    expect(outcomes(job.id)).toEqual({ anna: "created" });
+    const elsewhere = jobs.list({}).find(({ organization }) => organization === "o2");
+    expect(outcomes(elsewhere!.id)).toEqual({ first: "created", second: "created" });
+  });
+
   it("counts no event of a user group as a user", async () => {
     const job = await start([{ kind: "started", serviceJob: "j1" }]);
     const group = { resource: { type: "user_group", id: "g1", name: "staff" } };

@@ -394,4 +394,17 @@ describe("R30 a window at the horizon while time passes", () => {
     expect(gaps.length).toBeGreaterThan(0);
     expect(gaps.length).toBeLessThan(10);
   });
+
+  test("is cut once while this machine's clock is behind, and its rest waits", async () => {
+    const it = await open({
+      account: { since: "4d", retention: "5d" },
+      polling: { sweeps: ["1h"], lastSweep: "6h" },
+    });
+    await it.drain();
+    it.simulator.control.clock.advance(2 * DAY);
+    it.clock.skewMs = -HOUR;
+    letTimePass(it);
+    expect(await stepsUntilIdle(it, 300)).toBeLessThan(300);
+    expect((await it.windows()).length).toBeLessThan(30);
+  });
 });

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
+import { NonsenseError } from "../errors.ts";
 import type { CallOptions } from "./applications.ts";
 import { type Caller, pathOf } from "./call.ts";
 import { anything, numberField, type Raw, rawField, records, textField } from "./fields.ts";
@@ -189,7 +190,7 @@ const PREVIEW_PAGES_MAX = 10_000;
 /**
  * An array pages by skip; the object that is seen in the field by its cursor and session, whose parameter is
  * spelled `sessionId` in the published interface and `session_id` in its answers: both are sent. A page with
- * nothing new ends the list, so a source that ignores both is read once.
+ * nothing new ends the list, so a source that ignores both is read once: that list is whole where no number is told.
  */
 async function* importUsers(
   call: Caller,
@@ -200,6 +201,7 @@ async function* importUsers(
   const seen = new Set<string>();
   let cursor: string | number | undefined;
   let session: string | undefined;
+  let listed = 0;
   for (let page = 0, skip = 0; page < PREVIEW_PAGES_MAX; page++) {
     const query = {
       limit: PREVIEW_PAGE_SIZE,
@@ -217,11 +219,21 @@ async function* importUsers(
       yield user;
     }
     skip += answer.users.length;
+    listed += fresh === 0 ? 0 : answer.users.length;
     const next = answer.cursor ?? undefined;
     const ended = next === undefined || next === "" ? answer.users.length < SMALLEST_PAGE : next === cursor;
     const total = answer.total_count ?? answer.totalCount;
-    if (fresh === 0 || ended || (total != null && skip >= total)) return;
+    const isWhole = total != null && skip >= total;
+    if (fresh === 0 || ended || isWhole) {
+      // With a query the number may be that of the whole list.
+      if (!sourceQuery && total != null && listed < total) throw new NonsenseError(cutShort(listed, total));
+      return;
+    }
     cursor = next === "" ? undefined : next;
     session = answer.session_id ?? answer.sessionId ?? session;
   }
+}
+
+function cutShort(listed: number, total: number): string {
+  return `The service says that its list has ${total} users, and lists ${listed} of them.`;
 }

@@ -57,13 +57,19 @@ export interface JobRows {
   createFound(job: FoundJob): JobRow;
   row(id: number): JobRow | undefined;
   rows(filter: JobFilter): JobRow[];
-  /** The job that a correlation id belongs to, by the job itself or by one of its parts. */
-  byServiceJob(serviceJob: string, account: string): JobRow | undefined;
+  /**
+   * The job that a correlation id belongs to, by the job itself or by one of its parts. Two organizations may have the
+   * same id. An event may be read by another account than the job's, where both read its organization.
+   */
+  byServiceJob(serviceJob: string, of: Pick<JobRow, "account" | "organization">): JobRow | undefined;
   /** False in a state that has never seen an import: no event belongs to a job then. */
   isAny(): boolean;
   /** Whether a start waits for events that name its job; of any account without one. */
   isAwaited(account?: string, organization?: string | null): boolean;
-  /** Jobs of unknown origin that an uncertain part may have become. */
+  /**
+   * Jobs of unknown origin that an uncertain part may have become. Events of a Workday import may name another id than
+   * the integration's, so its users alone tell it.
+   */
   candidates(job: JobRow, fromMs: number, toMs: number): JobRow[];
   /** Uncertain parts of the same source that were sent in this time. */
   rivals(job: JobRow, fromMs: number, toMs: number): number;
@@ -134,12 +140,14 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     `SELECT * FROM jobs WHERE account = ? AND organization IS ? AND source IS ? AND id <> ?
        AND ended_ms IS NULL AND origin <> 'elsewhere'`,
   );
-  const own = db.prepare<[string, string], JobRow>(
-    "SELECT * FROM jobs WHERE service_job = ? ORDER BY account = ? DESC, id LIMIT 1",
+  const inOrganization = `(@organization IS NULL OR organization IS NULL OR organization = @organization)
+     ORDER BY jobs.account = @account DESC, jobs.id LIMIT 1`;
+  const own = db.prepare<unknown[], JobRow>(
+    `SELECT * FROM jobs WHERE service_job = @serviceJob AND ${inOrganization}`,
   );
-  const ofPart = db.prepare<[string, string], JobRow>(
-    `SELECT jobs.* FROM job_parts JOIN jobs ON jobs.id = job_parts.job WHERE job_parts.service_job = ?
-     ORDER BY jobs.account = ? DESC, jobs.id LIMIT 1`,
+  const ofPart = db.prepare<unknown[], JobRow>(
+    `SELECT jobs.* FROM job_parts JOIN jobs ON jobs.id = job_parts.job
+     WHERE job_parts.service_job = @serviceJob AND ${inOrganization}`,
   );
   const any = db.prepare("SELECT 1 FROM jobs LIMIT 1");
   const awaited = db.prepare<unknown[], unknown>(
@@ -153,8 +161,8 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
   );
   const candidates = db.prepare<unknown[], JobRow>(
     `SELECT * FROM jobs WHERE origin = 'elsewhere' AND service_job IS NOT NULL AND account = @account
-       AND (@organization IS NULL OR organization = @organization) AND (source IS NULL OR source = @source)
-       AND first_event_ms BETWEEN @fromMs AND @toMs`,
+       AND (@organization IS NULL OR organization = @organization)
+       AND (@kind = 'workday' OR source IS NULL OR source = @source) AND first_event_ms BETWEEN @fromMs AND @toMs`,
   );
   const rivals = db
     .prepare<unknown[], number>(
@@ -200,12 +208,15 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
     },
     row: (id) => byId.get(id),
     rows: (filter) => rowsOf(prepared, filter),
-    byServiceJob: (serviceJob, account) => own.get(serviceJob, account) ?? ofPart.get(serviceJob, account),
+    byServiceJob(serviceJob, { account, organization }) {
+      const id = { serviceJob, account, organization };
+      return own.get(id) ?? ofPart.get(id);
+    },
     isAny: () => any.get() !== undefined,
     isAwaited: (account, organization) =>
       awaited.get({ account: account ?? null, organization: organization ?? null }) !== undefined,
-    candidates: ({ account, organization, source }, fromMs, toMs) =>
-      candidates.all({ account, organization, source, fromMs, toMs }),
+    candidates: ({ account, organization, kind, source }, fromMs, toMs) =>
+      candidates.all({ account, organization, kind, source, fromMs, toMs }),
     rivals: ({ account, organization, source }, fromMs, toMs) =>
       rivals.get({ account, organization, source, fromMs, toMs }) as number,
     endedEarly: (nowMs) => early.all(nowMs),

@@ -39,6 +39,7 @@ export function createBacklogs(db: State) {
          AND number >= @page AND (reader IS NULL OR reader = @name) ORDER BY number LIMIT 1`,
     )
     .pluck();
+  const oldestBody = db.prepare("SELECT MIN(page) FROM bodies").pluck();
   const known = new Map<string, { page: number; end: number; events: number; bytes: number }>();
 
   async function sumOf(fromPage: number, toPage: number, reader: string): Promise<[number, number]> {
@@ -72,12 +73,20 @@ export function createBacklogs(db: State) {
     return total;
   }
 
+  /** Without a position a reader begins at the oldest page whose bytes are not trimmed: the others never come. */
+  function beforeOldest(): { page: number; event: number } {
+    const oldest = oldestBody.get() as number | null;
+    const page = oldest === null ? (lastPage.get() as number) : oldest - 1;
+    return { page, event: Number.MAX_SAFE_INTEGER };
+  }
+
   return {
     endPage: () => lastPage.get() as number,
     /** Every event that was written for all readers. */
     total: async () => (await after(0, "")).events,
     async of(reader: Pick<ReaderRow, "name" | "page" | "event">): Promise<Backlog> {
-      const { name, page, event } = reader;
+      const { name } = reader;
+      const { page, event } = reader.page > 0 ? reader : beforeOldest();
       const rest = await after(page, name);
       const [events, bytes] = (oneOf.get(page, name) as [number, number] | undefined) ?? [0, 0];
       const left = Math.max(0, events - event);

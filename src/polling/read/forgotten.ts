@@ -79,7 +79,8 @@ function countsBefore(now: LedgerNow, { stream, fromMs, pass }: Window, toMs: nu
 /**
  * Cuts a window that was read but not compared for the last time (R30). An answer about a forgotten time
  * proves nothing, so that part stays as it was, with a gap for the events that may have come late. The rest
- * stays due. So does everything as long as only the service's time calls it forgotten: that time may be wrong.
+ * stays due. So does everything as long as only the service's time calls it forgotten: that time may be wrong. It
+ * waits before it is tried again, because it would be cut again at once, a few milliseconds each time.
  */
 export async function cutUnchecked(context: PollContext, window: Window): Promise<void> {
   const { journal, serviceClock, settings } = context;
@@ -95,12 +96,13 @@ export async function cutUnchecked(context: PollContext, window: Window): Promis
   if (edgeMs === window.toMs)
     return journal.changeWindows((now) => ({ put: [withCountsNow(now, left)], gaps }));
   const { state, askedMs, sweeps } = window;
+  const isDoubted = edgeMs < horizonMs(context);
   await journal.changeWindows((now) => {
     const { first, rest } = countsOfParts(now, window, edgeMs);
     const due = newWindow(window.stream, edgeMs, window.toMs, { state, askedMs, sweeps, ...rest });
     return {
       put: [{ ...left, toMs: edgeMs, ...first }],
-      add: [{ ...due, nextMs: sweepDueMs(due, sweeps, settings) }],
+      add: [{ ...due, nextMs: isDoubted ? nowMs + CLOCKS_MS : sweepDueMs(due, sweeps, settings) }],
       gaps,
     };
   });

@@ -1,0 +1,6 @@
+-- Two organizations may have jobs with the same id of the service.
+DROP INDEX jobs_by_service_job;
+CREATE UNIQUE INDEX jobs_by_service_job ON jobs (service_job, account, COALESCE(organization, ''))
+  WHERE service_job IS NOT NULL;
+DROP INDEX job_parts_by_service_job;
+CREATE INDEX job_parts_by_service_job ON job_parts (service_job, account) WHERE service_job IS NOT NULL;
