@@ -100,7 +100,10 @@ export function createWriter(opened: Opened): Sink {
       return handles.use(path, async (open) => {
         refuseChanged(path, await open.size(), target.length);
         target.addedBytes = await appender.append(open, target, signal);
-        refuseChanged(path, await open.size(), target.length + target.addedBytes);
+        const size = await open.size();
+        // It was moved in this moment. These bytes go to a new file, so the moved one must not keep them.
+        if (size === undefined) await open.truncate(target.length);
+        refuseChanged(path, size, target.length + target.addedBytes);
       });
     });
   }
