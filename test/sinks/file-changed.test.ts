@@ -83,6 +83,21 @@ describe("a file that another program changes", () => {
     expect([...linesOf(moved), ...linesIn(directory)]).toEqual(textOf(events.slice(0, 6)));
   });
 
+  test("R23: no file of a batch that failed keeps its events, whatever is moved before the next try", async () => {
+    await sink.close();
+    const apart = join(folder.path, "apart");
+    sink = await openFile(apart, { path: "{event_type}" });
+    const [first, second] = ["user_create", "user_delete"].map((eventType) =>
+      makeEvents(3).map((event) => ({ ...event, eventType })),
+    ) as [typeof events, typeof events];
+    await put(sink, [...first.slice(0, 1), ...second.slice(0, 1)]);
+    const [one, two] = namesIn(apart).map((name) => join(apart, name)) as [string, string];
+    const before = readFileSync(two);
+    renameSync(one, join(folder.path, "moved.jsonl"));
+    await expect(put(sink, [...first.slice(1), ...second.slice(1)])).rejects.toThrow(RetryableError);
+    expect(readFileSync(two)).toEqual(before);
+  });
+
   /** Three events, and three more that fail because of a change during their write. */
   async function putWhile(change: (path: string) => void): Promise<Awaited<ReturnType<typeof put>>> {
     let changes = false;
