@@ -49,10 +49,15 @@ const IMPORTS =
   "Imports that were due or waiting at the restore are not started, because they may have run: scheduled ones are recorded as missed, and those that waited become uncertain. See `tidemark imports runs` and `tidemark imports list`.";
 
 function lineOf(sink: SinkConfig): string {
+  return `${sink.name} (${definitionOf(sink).type}): ${sinkAfterRestore(sink)}`;
+}
+
+/** What becomes of a sink that went on after the copy was made. */
+export function sinkAfterRestore(sink: SinkConfig): string {
   const { type, promiseOf } = definitionOf(sink);
   // A promise that depends on the config is always the weaker one.
   const isWeaker = promiseOf?.(ownConfig(sink)) !== undefined;
-  return `${sink.name} (${type}): ${(isWeaker ? WEAKER[type] : undefined) ?? BY_TYPE[type] ?? AGAIN}`;
+  return (isWeaker ? WEAKER[type] : undefined) ?? BY_TYPE[type] ?? AGAIN;
 }
 
 /** The store is looked at: the log there says whether the archive went on after the copy was made. */

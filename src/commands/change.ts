@@ -9,6 +9,7 @@ import { openState } from "../journal/database.ts";
 import { isLocked } from "../journal/lock.ts";
 import type { Io } from "./io.ts";
 import { createLog } from "./log.ts";
+import { runOnce } from "./once.ts";
 import { showProgress } from "./progress.ts";
 
 const ASK_TIMEOUT_MS = 30_000;
@@ -36,8 +37,9 @@ export async function change<Kind extends ActionKind>(
     const result = await perform(app.actions, kind, body, io.signal);
     tell(io, kind === "retry" ? { ...result, message: NOT_RUNNING } : result);
     if (afterwards !== "once") return;
-    const progress = showProgress(io, app);
-    await app.once(io.signal).finally(progress.stop);
+    // What it could not read or deliver is told, with exit code 1, as by `run --once`, which has a bar of its own.
+    const progress = io.interactive ? undefined : showProgress(io, app);
+    await runOnce(app, io).finally(() => progress?.stop());
   } finally {
     await app.close();
   }

@@ -93,4 +93,26 @@ describe("a sink whose settings were changed under its name", () => {
       }
     },
   );
+
+  test("R40 check says what a restore may mean for a sink, until the sink has committed again", async () => {
+    const config = world.configure({
+      sinks: [`{ name: disk, type: file, directory: ${world.at("restored")} }`],
+      state: world.at("restored.db"),
+    });
+    const run = async (...args: string[]) => {
+      const outcome = await world.run([...args, "-c", config]);
+      expect(outcome.code, outcome.stderr).toBe(0);
+      return outcome.stdout;
+    };
+    await run("run", "--once");
+    expect(await run("check", "--online")).not.toContain("restored from a copy");
+    await run("backup", world.at("copy.db"));
+    // One commit more, as after a crash: the directory alone cannot tell that the state is older.
+    await run("backfill", "--since", "40d", "--sink", "disk");
+    await run("restore", world.at("copy.db"));
+    const note = "sink disk: The state was restored from a copy, and this sink has committed nothing since:";
+    expect(await run("check", "--online")).toContain(note);
+    const outcome = await world.run(["run", "--once", "-c", config]);
+    expect(outcome).toMatchObject({ code: 1, stdout: expect.stringContaining("is stopped") });
+  });
 });

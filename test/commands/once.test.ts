@@ -44,6 +44,21 @@ describe("R39 run --once", () => {
     expect(second.stdout).not.toContain("Nothing is missing.");
   });
 
+  test("R39 backfill and reconcile without a process end with what they did, and fail for what they could not read", async () => {
+    world = await openWorld({ events: 30 });
+    const config = world.configure();
+    expect((await world.run(["run", "--once", "-c", config])).code).toBe(0);
+    const backfill = await world.run(["backfill", "--since", "40d", "-c", config]);
+    expect(backfill).toMatchObject({ code: 0, stdout: expect.stringContaining("Nothing is missing.") });
+    const { organizations, control } = world.simulator;
+    const timestamp = new Date(Date.now() - 2 * 86_400_000).toISOString();
+    const text = `{"event_type":"user_create","timestamp":"${timestamp}","broken":NaN}`;
+    control.appendMalformed(organizations[0]!.id, text, { timestamp });
+    const reconcile = await world.run(["reconcile", "--since", "5d", "-c", config]);
+    expect(reconcile.stdout).toContain('Missing:\n  1 gap: "tidemark coverage" names');
+    expect(reconcile.code).toBe(1);
+  });
+
   test("does not say that nothing is missing while the service's Date and this machine's clock differ", async () => {
     world = await openWorld({
       events: 30,

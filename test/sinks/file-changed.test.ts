@@ -69,7 +69,38 @@ describe("a file that another program changes", () => {
   });
 
   test("R23: a file that is removed during a write does not count as written", async () => {
-    let removes = false;
+    const committed = await putWhile((path) => rmSync(path));
+    await reopened(committed);
+    await put(sink, events.slice(3, 6));
+    expect(linesIn(directory)).toEqual(textOf(events.slice(3, 6)));
+  });
+
+  test("R23: a file that is moved during a write does not keep what goes to the new one", async () => {
+    const moved = join(folder.path, "moved.jsonl");
+    const committed = await putWhile((path) => renameSync(path, moved));
+    await reopened(committed);
+    await put(sink, events.slice(3, 6));
+    expect([...linesOf(moved), ...linesIn(directory)]).toEqual(textOf(events.slice(0, 6)));
+  });
+
+  test("R23: no file of a batch that failed keeps its events, whatever is moved before the next try", async () => {
+    await sink.close();
+    const apart = join(folder.path, "apart");
+    sink = await openFile(apart, { path: "{event_type}" });
+    const [first, second] = ["user_create", "user_delete"].map((eventType) =>
+      makeEvents(3).map((event) => ({ ...event, eventType })),
+    ) as [typeof events, typeof events];
+    await put(sink, [...first.slice(0, 1), ...second.slice(0, 1)]);
+    const [one, two] = namesIn(apart).map((name) => join(apart, name)) as [string, string];
+    const before = readFileSync(two);
+    renameSync(one, join(folder.path, "moved.jsonl"));
+    await expect(put(sink, [...first.slice(1), ...second.slice(1)])).rejects.toThrow(RetryableError);
+    expect(readFileSync(two)).toEqual(before);
+  });
+
+  /** Three events, and three more that fail because of a change during their write. */
+  async function putWhile(change: (path: string) => void): Promise<Awaited<ReturnType<typeof put>>> {
+    let changes = false;
     const system: typeof nodeFileSystem = {
       ...nodeFileSystem,
       async open(path, flags) {
@@ -77,7 +108,7 @@ describe("a file that another program changes", () => {
         return {
           ...file,
           async write(buffer, position) {
-            if (removes && path.endsWith(".jsonl")) rmSync(path);
+            if (changes && path.endsWith(".jsonl")) change(path);
             return file.write(buffer, position);
           },
         };
@@ -86,10 +117,8 @@ describe("a file that another program changes", () => {
     const committed = await put(sink, events.slice(0, 3));
     await sink.close();
     sink = await openFile(directory, { path: "all" }, { committed, system });
-    removes = true;
+    changes = true;
     await expect(put(sink, events.slice(3, 6))).rejects.toThrow(RetryableError);
-    await reopened(committed);
-    await put(sink, events.slice(3, 6));
-    expect(linesIn(directory)).toEqual(textOf(events.slice(3, 6)));
-  });
+    return committed;
+  }
 });

@@ -7,11 +7,13 @@ import { startOf } from "../../core/position.ts";
 import type { SinkContext } from "../../core/sink.ts";
 import { timeoutSignal } from "../../core/timeout.ts";
 import type { ReaderState } from "../../delivery/position.ts";
+import { isAsRestored } from "../../journal/backup.ts";
 import { openStateForReading } from "../../journal/database.ts";
 import { isSeenLocked } from "../../journal/lock.ts";
 import { heldOf } from "../../journal/reader-row.ts";
 import { earlierJournals } from "../../journal/shard.ts";
 import { liveFrom, readStoredLive } from "../../journal/view/live.ts";
+import { sinkAfterRestore } from "../after-restore.ts";
 import { definitionOf, formatOf, ownConfig, sinkConfigs } from "../sinks.ts";
 import type { CheckFinding } from "./finding.ts";
 import { checkLanes, type Said } from "./lanes.ts";
@@ -70,7 +72,7 @@ function deliveryFinding(config: Config, sink: SinkConfig): CheckFinding {
 async function* probe(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGenerator<Said> {
   const definition = definitionOf(sink);
   try {
-    const { position, state, earlierJournals } = heldBySink(config, sink);
+    const { position, state, earlierJournals, isRestored } = heldBySink(config, sink);
     const remarks = await definition.probe?.({
       name: sink.name,
       config: ownConfig(sink),
@@ -87,6 +89,7 @@ async function* probe(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGen
     const promise = definition.promiseOf?.(ownConfig(sink)) ?? definition.promise;
     yield { ok: true, message: `${definition.type} is ready; ${promise}` };
     for (const message of remarks ?? []) yield { ok: true, warning: true, message };
+    if (isRestored) yield { ok: true, warning: true, message: `${RESTORED} ${sinkAfterRestore(sink)}` };
   } catch (error) {
     if (io.signal.aborted) throw error;
     yield { ok: false, message: `${sentence(explain(error))}${remedyOf(error)}` };
@@ -94,6 +97,8 @@ async function* probe(config: Config, sink: SinkConfig, io: SinkCheck): AsyncGen
 }
 
 const PROBE_MS_MAX = 60_000;
+/** Only the next start compares the destination with the state, page by page. */
+const RESTORED = "The state was restored from a copy, and this sink has committed nothing since:";
 
 /** A destination's own words often end without a full stop. */
 const sentence = (text: string) => (/[.!?:…]$/.test(text) ? text : `${text}.`);
@@ -108,13 +113,19 @@ function remedyOf(error: unknown): string {
 function heldBySink(
   config: Config,
   sink: SinkConfig,
-): Pick<SinkContext<unknown>, "position" | "state" | "earlierJournals"> {
-  if (!hasState(config)) return { position: startOf("none"), state: undefined, earlierJournals: undefined };
+): Pick<SinkContext<unknown>, "position" | "state" | "earlierJournals"> & { readonly isRestored: boolean } {
+  if (!hasState(config))
+    return { position: startOf("none"), state: undefined, earlierJournals: undefined, isRestored: false };
   const db = openStateForReading(config.state);
   try {
     const { position, state } = heldOf(db, sink.name);
     const earlier = earlierJournals(db);
-    return { position, state: (state as ReaderState | undefined)?.sink, earlierJournals: earlier };
+    return {
+      position,
+      state: (state as ReaderState | undefined)?.sink,
+      earlierJournals: earlier,
+      isRestored: isAsRestored(db, sink.name),
+    };
   } finally {
     db.close();
   }

@@ -14,7 +14,7 @@ import { createPackedAppender } from "./packed.ts";
 import { isPacked } from "./packing.ts";
 import { createPlanner, type FilePlan } from "./plan.ts";
 import { stateOf } from "./recover.ts";
-import { errnoOf, type FileSystem, sinkError } from "./system.ts";
+import { errnoOf, type FileSystem, type OpenFile, sinkError } from "./system.ts";
 
 /** A full page: a rest of it would need a write and a commit of its own. */
 const LIMITS = { recordsMax: 10_000, bytesMax: 24 << 20, limitedBy: "Tidemark" } as const;
@@ -95,14 +95,22 @@ export function createWriter(opened: Opened): Sink {
     for (const { name, number } of plan.made) {
       await handles.make(at(name)).catch((error) => failedToMake(error, number));
     }
-    await inParallel(plan.touched, WIDTH, (target) => {
-      const path = at(target.name);
-      return handles.use(path, async (open) => {
-        refuseChanged(path, await open.size(), target.length);
-        target.addedBytes = await appender.append(open, target, signal);
-        refuseChanged(path, await open.size(), target.length + target.addedBytes);
+    const begun: { readonly open: OpenFile; readonly length: number }[] = [];
+    try {
+      await inParallel(plan.touched, WIDTH, (target) => {
+        const path = at(target.name);
+        return handles.use(path, async (open) => {
+          refuseChanged(path, await open.size(), target.length);
+          begun.push({ open, length: target.length });
+          target.addedBytes = await appender.append(open, target, signal);
+          refuseChanged(path, await open.size(), target.length + target.addedBytes);
+        });
       });
-    });
+    } catch (error) {
+      // All of it is written again, perhaps to new files: one that another program moves now must not keep it.
+      await inParallel(begun, WIDTH, ({ open, length }) => open.truncate(length).catch(() => {}));
+      throw error;
+    }
   }
 
   async function writeMany(threads: Crew, plan: FilePlan, signal: AbortSignal): Promise<void> {

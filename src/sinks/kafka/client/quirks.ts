@@ -1,3 +1,5 @@
+import { refuseForeignAnswers } from "./answers.ts";
+
 /** The parts of kafkajs's request queue that are used here. */
 interface RequestQueue {
   readonly pending: readonly unknown[];
@@ -22,7 +24,7 @@ const CHECK_MS = 10;
 
 /** The repairs are of kafkajs's own classes, so they are made once for the process. */
 export async function repairLibrary(): Promise<void> {
-  await Promise.all([calmRequestQueues(), keepMetadataErrors()]);
+  await Promise.all([calmRequestQueues(), keepMetadataErrors(), refuseForeignAnswers()]);
 }
 
 /**
