@@ -138,7 +138,7 @@ class Taken {
     for (let from = page.first; ; ) {
       const made = encodeAhead && (await encodeAhead(page, from, end));
       const isTogether = made === undefined && lines === undefined;
-      const many = isTogether ? this.#takeMany(page, from, Math.min(end, from + TURN_EVENTS_MAX)) : from;
+      const many = isTogether ? this.#takeMany(page, from, Math.min(end, from + SLICE_EVENTS)) : from;
       const to = many > from ? many : (made ?? Math.min(end, from + SLICE_EVENTS));
       from = many > from ? many : this.#takeSlice(page, lines, from, to);
       this.isFull ||= this.#isEnough();
