@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { explain, UsageError } from "../core/errors.ts";
 import { timestampMsOf } from "../core/time.ts";
+import type { Scheduled } from "../directory/management/import-calls.ts";
 import type { Io } from "./io.ts";
 import {
   type AccountFlags,
@@ -80,6 +81,20 @@ async function schedule(
     { userIds, state: "ACTIVATED", startDate },
     callOptions(flags, io),
   );
+  const missing = missingOf(userIds, scheduled);
+  if (missing.length > 0) io.setExitCode(1);
   if (flags.json) return printJson(io, scheduled);
   io.stdout.write(`${scheduled.length} activations scheduled for ${startDate}.\n`);
+  if (missing.length > 0)
+    io.stdout.write(
+      `The service's answer does not name ${missing.length} of the users: ${missing.join(", ")}. Check that they exist, and schedule them again.\n`,
+    );
+}
+
+/** The users of whom the answer has no row. A row may leave out whose it is. */
+function missingOf(userIds: readonly string[], scheduled: readonly Scheduled[]): readonly string[] {
+  const named = new Set(scheduled.map(({ systemUserId }) => systemUserId?.toLowerCase()));
+  const missing = userIds.filter((id) => !named.has(id.toLowerCase()));
+  const unnamed = scheduled.filter(({ systemUserId }) => systemUserId === undefined).length;
+  return missing.length > unnamed ? missing : [];
 }

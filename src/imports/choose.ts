@@ -33,6 +33,8 @@ export function chooser(
   };
 }
 
+const REPEATED = "the source offers the same user more than once";
+
 function reasonToSkip(
   user: OfferedUser,
   choice: Choice,
@@ -42,7 +44,7 @@ function reasonToSkip(
 ): string | null {
   const names = namesOf(user);
   if (names.length === 0) return "it has neither a username nor an e-mail address";
-  if (seen.has(names[0]!)) return "the source offers the same user more than once";
+  if (seen.has(names[0]!)) return REPEATED;
   if (names.some((name) => excluded.has(name))) return "excluded";
   const unmet = choice.only.find((filter) => !matches(user, filter));
   if (unmet !== undefined) return `does not match ${unmet}`;
@@ -54,7 +56,8 @@ function reasonToSkip(
 
 /**
  * An import that may only create leaves existing users as they are, and one that may only update leaves new ones out.
- * The service reports neither, so both are skipped here, where the service lists its users.
+ * The service reports neither, so both are skipped here, where the service lists its users. A user has one outcome,
+ * however often the list has it.
  */
 export function limitToOperations(
   offered: readonly OfferedUser[],
@@ -62,7 +65,11 @@ export function limitToOperations(
   existing: readonly ExistingUser[] | undefined,
 ): Chosen[] {
   const known = existing === undefined ? undefined : indexOf(existing);
+  const seen = new Set<string>();
   const skippedOf = (user: OfferedUser) => {
+    const [name] = namesOf(user);
+    if (name !== undefined && seen.has(name)) return REPEATED;
+    if (name !== undefined) seen.add(name);
     if (known === undefined) return null;
     const exists = find(known, user) !== undefined;
     if (exists && !operations.includes("users.update")) return "exists already, and the import only creates";

@@ -447,6 +447,23 @@ describe("the preview of an import", () => {
     expect(server.seen).toHaveLength(3);
   });
 
+  it("goes on behind a page without users that has another cursor, but not without end", async () => {
+    const pages = new Map([
+      ["", { users: USERS.slice(0, 100), cursor: "a" }],
+      ["a", { users: [], cursor: "b" }],
+      ["b", { users: USERS.slice(100, 150), cursor: "" }],
+    ]);
+    await open((request, response) => {
+      const cursor = new URL(request.url, "http://x").searchParams.get("cursor") ?? "";
+      response.end(JSON.stringify(pages.get(cursor) ?? { users: [], cursor: `${cursor}x` }));
+    });
+    expect(await all(client.importUsers("a1", OPTIONS))).toEqual(USERS.slice(0, 150));
+    pages.set("a", { users: [], cursor: "endless" });
+    await expect(all(client.importUsers("a1", OPTIONS))).rejects.toThrow(
+      "100 pages of the list have no users.",
+    );
+  });
+
   it("is no whole list where the service says that there are more users than it lists", async () => {
     await open((_request, response) =>
       response.end(JSON.stringify({ users: USERS.slice(0, 100), total_count: 230 })),

@@ -81,6 +81,11 @@ it.each(NAMES)("%s is excluded as %s, found as an existing user, and offered onc
   );
   const twice = chooseUsers([worker(offered), worker(told)], choiceSchema.parse({}), undefined);
   expect(twice[1]!.skipped).toBe("the source offers the same user more than once");
+  const listed = limitToOperations([worker(offered), worker(told)], ["users.create"], undefined);
+  expect(listed.map(({ skipped }) => skipped)).toEqual([
+    null,
+    "the source offers the same user more than once",
+  ]);
 });
 
 it("users that an earlier version stored are found by any of their letters", async () => {

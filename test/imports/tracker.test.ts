@@ -112,6 +112,27 @@ describe("the tracker", () => {
     expect(outcomes(elsewhere!.id)).toEqual({ first: "created", second: "created" });
   });
 
+  it("knows a job by its id whatever the case of its letters, before and after the answer", async () => {
+    await imports.apply([importEvent("6a00ff", "user_create", "anna")]);
+    const job = await start([{ kind: "started", serviceJob: "6A00FF" }]);
+    await imports.apply([importEvent("6a00ff", "user_create", "bert")]);
+    expect(outcomes(job.id)).toEqual({ anna: "created", bert: "created" });
+    expect(jobs.list({})).toHaveLength(1);
+    expect(jobs.list({})[0]!.serviceJob).toBe("6A00FF");
+  });
+
+  it("does not take a user for another one with the same e-mail address and another id", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const about = (id: string, eventType: string, more: Record<string, unknown> = {}) =>
+      importEvent("j1", eventType, undefined, { resource: { type: "user", id, email: "both@x.y" }, ...more });
+    await imports.apply([about("m1", "user_create"), about("m2", "user_create", { success: false })]);
+    const users = jobs.users(job.id, { limit: 10, offset: 0 });
+    expect(users.map(({ userId, outcome }) => [userId, outcome])).toEqual([
+      ["m1", "created"],
+      ["m2", "failed"],
+    ]);
+  });
+
   it("counts no event of a user group as a user", async () => {
     const job = await start([{ kind: "started", serviceJob: "j1" }]);
     const group = { resource: { type: "user_group", id: "g1", name: "staff" } };

@@ -186,11 +186,14 @@ const usersSchema = z.union([
 
 const PREVIEW_PAGE_SIZE = 100;
 const PREVIEW_PAGES_MAX = 10_000;
+/** One behind the other. */
+const EMPTY_PAGES_MAX = 100;
 
 /**
  * An array pages by skip; the object that is seen in the field by its cursor and session, whose parameter is
  * spelled `sessionId` in the published interface and `session_id` in its answers: both are sent. A page with
  * nothing new ends the list, so a source that ignores both is read once: that list is whole where no number is told.
+ * A page without users and with another cursor does not end it.
  */
 async function* importUsers(
   call: Caller,
@@ -201,7 +204,9 @@ async function* importUsers(
   const seen = new Set<string>();
   let cursor: string | number | undefined;
   let session: string | undefined;
+  const cursors = new Set<string | number>();
   let listed = 0;
+  let empty = 0;
   for (let page = 0, skip = 0; page < PREVIEW_PAGES_MAX; page++) {
     const query = {
       limit: PREVIEW_PAGE_SIZE,
@@ -220,16 +225,21 @@ async function* importUsers(
     }
     skip += answer.users.length;
     listed += fresh === 0 ? 0 : answer.users.length;
-    const next = answer.cursor ?? undefined;
-    const ended = next === undefined || next === "" ? answer.users.length < SMALLEST_PAGE : next === cursor;
+    const next = answer.cursor === "" ? undefined : (answer.cursor ?? undefined);
+    const ended = next === undefined ? answer.users.length < SMALLEST_PAGE : cursors.has(next);
     const total = answer.total_count ?? answer.totalCount;
     const isWhole = total != null && skip >= total;
-    if (fresh === 0 || ended || isWhole) {
+    const isEmpty = answer.users.length === 0 && next !== undefined;
+    empty = isEmpty ? empty + 1 : 0;
+    if (empty > EMPTY_PAGES_MAX)
+      throw new NonsenseError(`${EMPTY_PAGES_MAX} pages of the list have no users.`);
+    if ((fresh === 0 && !isEmpty) || ended || isWhole) {
       // With a query the number may be that of the whole list.
       if (!sourceQuery && total != null && listed < total) throw new NonsenseError(cutShort(listed, total));
       return;
     }
-    cursor = next === "" ? undefined : next;
+    if (next !== undefined) cursors.add(next);
+    cursor = next;
     session = answer.session_id ?? answer.sessionId ?? session;
   }
 }

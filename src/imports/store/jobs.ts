@@ -59,7 +59,7 @@ export interface JobRows {
   rows(filter: JobFilter): JobRow[];
   /**
    * The job that a correlation id belongs to, by the job itself or by one of its parts. Two organizations may have the
-   * same id. An event may be read by another account than the job's, where both read its organization.
+   * same id. Events have it in lower case, whatever the answer to the start has. An event may be read by another account than the job's, where both read its organization.
    */
   byServiceJob(serviceJob: string, of: Pick<JobRow, "account" | "organization">): JobRow | undefined;
   /** False in a state that has never seen an import: no event belongs to a job then. */
@@ -143,11 +143,11 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
   const inOrganization = `(@organization IS NULL OR organization IS NULL OR organization = @organization)
      ORDER BY jobs.account = @account DESC, jobs.id LIMIT 1`;
   const own = db.prepare<unknown[], JobRow>(
-    `SELECT * FROM jobs WHERE service_job = @serviceJob AND ${inOrganization}`,
+    `SELECT * FROM jobs WHERE service_job = @serviceJob COLLATE NOCASE AND ${inOrganization}`,
   );
   const ofPart = db.prepare<unknown[], JobRow>(
     `SELECT jobs.* FROM job_parts JOIN jobs ON jobs.id = job_parts.job
-     WHERE job_parts.service_job = @serviceJob AND ${inOrganization}`,
+     WHERE job_parts.service_job = @serviceJob COLLATE NOCASE AND ${inOrganization}`,
   );
   const any = db.prepare("SELECT 1 FROM jobs LIMIT 1");
   const awaited = db.prepare<unknown[], unknown>(

@@ -56,6 +56,7 @@ export interface PartUser {
 interface UserRow {
   readonly id: number;
   readonly number: number | null;
+  readonly user_id: string | null;
   readonly username: string | null;
   readonly told_by: "events" | "results" | "answer" | "choice";
   readonly outcome: UserOutcome;
@@ -76,7 +77,7 @@ export function openUsers(db: Database): Users {
   const linkEvent = db.prepare("UPDATE job_events SET user = ? WHERE job = ? AND identity = ?");
   const findBy = (column: "user_id" | "name_key" | "email_key") =>
     db.prepare<[number, string], UserRow>(
-      `SELECT id, number, username, told_by, outcome FROM job_users WHERE job = ? AND ${column} = ?`,
+      `SELECT id, number, user_id, username, told_by, outcome FROM job_users WHERE job = ? AND ${column} = ?`,
     );
   const [byId, byName, byEmail] = [findBy("user_id"), findBy("name_key"), findBy("email_key")];
   const fold = createFolding(db);
@@ -118,7 +119,9 @@ export function openUsers(db: Database): Users {
       ...(userId === undefined ? [] : byId.all(job, userId)),
       ...(username === undefined ? [] : byName.all(job, foldName(username))),
     ];
-    const isOther = (row: UserRow) => row.username !== null && username !== undefined;
+    const isOther = (row: UserRow) =>
+      (row.username !== null && username !== undefined) ||
+      (row.user_id !== null && userId !== undefined && row.user_id !== userId);
     const matching =
       rows.length === 0 && email !== undefined
         ? byEmail.all(job, foldName(email)).filter((row) => !isOther(row))
@@ -150,7 +153,7 @@ export function openUsers(db: Database): Users {
   }
 
   const one = db.prepare<[number], UserRow>(
-    "SELECT id, number, username, told_by, outcome FROM job_users WHERE id = ?",
+    "SELECT id, number, user_id, username, told_by, outcome FROM job_users WHERE id = ?",
   );
   const fail = db.prepare(
     "UPDATE job_users SET outcome = 'failed', reason = ?, told_by = 'answer' WHERE id = ? AND outcome = 'pending'",
