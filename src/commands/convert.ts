@@ -137,8 +137,8 @@ interface Unit {
 async function* unitsOf(input: NodeJS.ReadableStream): AsyncGenerator<Unit> {
   let number = 0;
   let opened: { readonly lines: Buffer[]; readonly number: number; size: number } | undefined;
-  for await (const line of linesOf(input)) {
-    number++;
+  for await (const served of linesOf(input)) {
+    const line = number++ === 0 ? withoutMark(served) : served;
     if (opened !== undefined) {
       opened.lines.push(line);
       opened.size += line.length + 1;
@@ -155,6 +155,14 @@ async function* unitsOf(input: NodeJS.ReadableStream): AsyncGenerator<Unit> {
   }
   if (opened !== undefined)
     yield { bytes: Buffer.concat(opened.lines.flatMap((line) => [line, BREAK])), number: opened.number };
+}
+
+/** Some editors and shells begin a file with this mark (U+FEFF), which is no part of its text. */
+const BYTE_ORDER_MARK = Buffer.from("\ufeff");
+
+function withoutMark(line: Buffer): Buffer {
+  const { length } = BYTE_ORDER_MARK;
+  return line.subarray(0, length).equals(BYTE_ORDER_MARK) ? line.subarray(length) : line;
 }
 
 const LINE_BYTES_MAX = 64 * 2 ** 20;

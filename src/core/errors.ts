@@ -12,6 +12,8 @@ export class RetryableError extends Error {
   readonly retryAfterMs: number | undefined;
   /** Indexes of the records that are not written yet. Absent: none was written. */
   readonly remaining: readonly number[] | undefined;
+  /** What the operator can do if it persists. Absent: to look at the destination. */
+  readonly remedy: string | undefined;
 
   constructor(
     message: string,
@@ -19,11 +21,13 @@ export class RetryableError extends Error {
       cause?: unknown;
       retryAfterMs?: number | undefined;
       remaining?: readonly number[] | undefined;
+      remedy?: string | undefined;
     } = {},
   ) {
     super(message, { cause: options.cause });
     this.retryAfterMs = options.retryAfterMs;
     this.remaining = options.remaining;
+    this.remedy = options.remedy;
   }
 }
 

@@ -106,7 +106,7 @@ export function createHealth(name: string, clock: Clock, log: Log, alarms: Alarm
       waitUntilMs = steadyMs() + waitMs;
       const why =
         waitMs > BACK_OFF_MS_MAX ? withNextTry(explain(error), clock.now() + waitMs) : explain(error);
-      become("retrying", why, isUnexpected ? UNEXPECTED_REMEDY : RETRY_REMEDY);
+      become("retrying", why, isUnexpected ? UNEXPECTED_REMEDY : (error.remedy ?? RETRY_REMEDY));
       if (isUnexpected) log.error({ err: error, waitMs }, "A sink failed unexpectedly; trying again.");
       else log.warn({ err: error, waitMs }, "Delivery failed; trying again.");
       // Nothing is tried while it waits, so a long wait is a failure of that length.

@@ -50,6 +50,13 @@ test("converts each line, passes over blank ones, and ends well", async () => {
   expect(exitCode).toBe(0);
 });
 
+test("a byte order mark at the beginning is no part of the first event or array", async () => {
+  for (const input of [`\ufeff${LINE}\n`, `\ufeff[\n${LINE}\n]\n`]) {
+    const { out, errors, exitCode } = await convert(input, "--format", "raw");
+    expect({ out: out.toString(), errors, exitCode }).toEqual({ out: `${LINE}\n`, errors: "", exitCode: 0 });
+  }
+});
+
 test("reports lines that hold no event by their number, converts the rest, and ends with 1", async () => {
   const input = `${LINE}\nnot json\n{"a":1},{"b":2}\n[]\n${LINE}\n`;
   const { out, errors, exitCode } = await convert(input, "--format", "cef");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { countsFrom, heldQuery } from "../../src/polling/read/counts.ts";
+import { countsFrom, heldQuery, largerCounts } from "../../src/polling/read/counts.ts";
 
 const stream = { id: 1, account: "acme", provider: null, organizations: ["a"], services: ["all"] };
 
@@ -21,4 +21,24 @@ test("R36 a query without organizations is counted for owners that it showed bef
   expect(heldQuery(own, stretch, {}, { a: [3, 3] }).owners).toEqual(["a"]);
   expect(heldQuery(own, stretch, { b: 1 }, { a: [3, 3], b: [1, 1] }).owners).toEqual(["b", "a"]);
   expect(heldQuery(stream, stretch, {}, { b: [1, 1] }).owners).toEqual(["a"]);
+});
+
+test("R36 when the service forgets events of one organization and shows more of another, the whole is its parts", () => {
+  const group = { ...stream, organizations: ["a", "b"] };
+  const held = new Map([
+    ["a", 10],
+    ["b", 7],
+  ]);
+  const before = { apiCount: 15, counts: { a: [10, 10], b: [5, 5] } as const };
+  expect(largerCounts(before, countsFrom(group, { a: 8, b: 7 }, held, 0))).toEqual({
+    apiCount: 17,
+    heldCount: 17,
+    counts: { a: [10, 10], b: [7, 7] },
+  });
+  // One event was passed over, before and now.
+  expect(largerCounts({ ...before, apiCount: 16 }, countsFrom(group, { a: 8, b: 7 }, held, 1)).apiCount).toBe(
+    18,
+  );
+  const alone = { apiCount: 10, counts: null };
+  expect(largerCounts(alone, countsFrom(stream, { a: 8 }, new Map([["a", 10]]), 1)).apiCount).toBe(10);
 });

@@ -42,6 +42,7 @@ describe.skipIf(!mounted)("a full disk", () => {
     for (const error of driven.errors) {
       expect(error).toBeInstanceOf(RetryableError);
       expect(error.message).toContain("No space is left on the file system of");
+      expect((error as RetryableError).remedy).toContain("Free space");
     }
     expect(linesIn(`${folder.path}/events`).toSorted()).toEqual(textOf(events).toSorted());
   });

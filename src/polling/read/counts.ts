@@ -95,6 +95,32 @@ export function combined(
   return counts;
 }
 
+/** How many events the service showed of all owners. */
+function shownIn(counts: OwnerCounts | null): number {
+  return Object.values(counts ?? {}).reduce((sum, [api]) => sum + api, 0);
+}
+
+/** Events that the service showed and whose owner is not known. */
+function ownerlessIn({ apiCount, counts }: Pick<Window, "apiCount" | "counts">): number {
+  return counts === null ? 0 : (apiCount ?? 0) - shownIn(counts);
+}
+
+/**
+ * When the service shows fewer events than before, it has forgotten some: the former count stays. It may show more of
+ * another organization at the same time, so the whole is counted from its parts.
+ */
+export function largerCounts(window: Pick<Window, "apiCount" | "counts">, counts: PassCounts): PassCounts {
+  const parts = combined(counts.counts, window.counts ?? {}, (now, before, side) =>
+    side === "api" ? Math.max(now, before) : now,
+  );
+  const ownerless = Math.max(ownerlessIn(counts), ownerlessIn(window));
+  return {
+    ...counts,
+    apiCount: Math.max(counts.apiCount, window.apiCount ?? 0, shownIn(parts) + ownerless),
+    counts: parts,
+  };
+}
+
 /** The service may have forgotten events that it showed before, and that are held still. */
 export function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCounts): ShownCounts {
   if (toMs !== window.toMs || window.heldCount === null) return shown;

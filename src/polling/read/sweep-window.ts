@@ -7,7 +7,15 @@ import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { isInside, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
 import { type Comparison, compareWindow } from "./compare-window.ts";
-import { combined, countsFrom, heldQuery, type PassCounts, withFormer, withMissing } from "./counts.ts";
+import {
+  combined,
+  countsFrom,
+  heldQuery,
+  largerCounts,
+  type PassCounts,
+  withFormer,
+  withMissing,
+} from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
 import { gapOf, namedGaps, notYetMet, recheck } from "./missing-events.ts";
@@ -238,17 +246,6 @@ function withSkips(
 function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): TimeStretch {
   const last = sweeps >= settings.sweepsMs.length;
   return { fromMs, toMs: last && toMs - fromMs > SLICE_MS_MAX ? fromMs + DAY_MS : toMs };
-}
-
-/** When the service shows fewer events than before, it has forgotten some: the former count stays. */
-function largerCounts(window: Window, counts: PassCounts): PassCounts {
-  return {
-    ...counts,
-    apiCount: Math.max(counts.apiCount, window.apiCount ?? 0),
-    counts: combined(counts.counts, window.counts ?? {}, (now, before, side) =>
-      side === "api" ? Math.max(now, before) : now,
-    ),
-  };
 }
 
 /**

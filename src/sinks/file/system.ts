@@ -151,13 +151,15 @@ export function sinkError(error: unknown, directory: string): unknown {
   if (SPACE.has(code)) {
     return new RetryableError(
       `No space is left on the file system of ${directory}: free some, nothing is lost.`,
-      {
-        cause: error,
-      },
+      { cause: error, remedy: "Free space there. Delivery goes on by itself." },
     );
   }
   const remedy = REMEDIES[code];
-  if (remedy === undefined) return new RetryableError(`Writing to ${directory} failed.`, { cause: error });
+  if (remedy === undefined)
+    return new RetryableError(`Writing to ${directory} failed.`, {
+      cause: error,
+      remedy: "Retrying automatically. If this persists, check the disk and the limits of the process.",
+    });
   return new PausedError(`The file system refuses to let us write to ${directory}.`, remedy, {
     cause: error,
   });
