@@ -241,7 +241,8 @@ export function resolvePart(context: WatchContext, job: JobRow, part: PartRow, n
   if (sentMs < firstSentMs(part)) return;
   if (
     !isSure &&
-    (only.source !== job.source || store.jobs.rivals(job, sentMs - LATE_MS, sentMs + EARLY_MS) > 1)
+    (only.source?.toLowerCase() !== job.source?.toLowerCase() ||
+      store.jobs.rivals(job, sentMs - LATE_MS, sentMs + EARLY_MS) > 1)
   )
     return;
   const serviceJob = only.service_job;

@@ -121,6 +121,33 @@ describe("the tracker", () => {
     expect(jobs.list({})[0]!.serviceJob).toBe("6A00FF");
   });
 
+  it("keeps the state that a user got last, in whatever order the events are read", async () => {
+    const job = await start([{ kind: "started", serviceJob: "j1" }]);
+    const state = (second: number, to: string) =>
+      importEvent("j1", "user_update", "anna", {
+        timestamp: new Date(clock.now() + second * 1000).toISOString(),
+        changes: [{ field: "state", from: "", to }],
+      });
+    await imports.apply([state(8, "ACTIVATED"), state(1, "STAGED")]);
+    const shown = () => jobs.users(job.id, { limit: 1, offset: 0 })[0]!.state;
+    expect(shown()).toBe("ACTIVATED");
+    await imports.apply([state(9, "SUSPENDED"), state(5, "STAGED")]);
+    expect(shown()).toBe("SUSPENDED");
+  });
+
+  it("does not start an import a second time under its id in another case or without its organization", async () => {
+    const first = startImport(
+      startContext(db, sourceOf([{ kind: "started", serviceJob: "j1" }]), clock, silentLog),
+      { ...ORDER, application: "6502D1aa" },
+      forever,
+    );
+    await first;
+    for (const again of [{ application: "6502d1AA" }, { application: "6502D1aa", organization: undefined }])
+      await expect(
+        startImport(startContext(db, sourceOf([]), clock, silentLog), { ...ORDER, ...again }, forever),
+      ).rejects.toThrow("two never run at once");
+  });
+
   it("does not take a user for another one with the same e-mail address and another id", async () => {
     const job = await start([{ kind: "started", serviceJob: "j1" }]);
     const about = (id: string, eventType: string, more: Record<string, unknown> = {}) =>

@@ -185,7 +185,8 @@ const usersSchema = z.union([
 ]);
 
 const PREVIEW_PAGE_SIZE = 100;
-const PREVIEW_PAGES_MAX = 10_000;
+/** A service may give ten users whatever was asked for. Imports take 200,000 of them. */
+const PREVIEW_PAGES_MAX = 20_100;
 /** One behind the other. */
 const EMPTY_PAGES_MAX = 100;
 
@@ -242,6 +243,7 @@ async function* importUsers(
     cursor = next;
     session = answer.session_id ?? answer.sessionId ?? session;
   }
+  throw new NonsenseError(`The list does not end after ${PREVIEW_PAGES_MAX} pages.`);
 }
 
 function cutShort(listed: number, total: number): string {

@@ -137,9 +137,15 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
   );
   const byId = db.prepare<[number], JobRow>("SELECT * FROM jobs WHERE id = ?");
   const openOf = db.prepare<unknown[], JobRow>(
-    `SELECT * FROM jobs WHERE account = ? AND organization IS ? AND source IS ? AND id <> ?
+    `SELECT * FROM jobs WHERE account = @account AND lower(source) IS lower(@source) AND id <> @id
+       AND (organization IS NULL OR @organization IS NULL OR organization = @organization)
        AND ended_ms IS NULL AND origin <> 'elsewhere'`,
   );
+  /** Another job of the same import. Ids mean the same in any case, and a key of one organization need not name it. */
+  const openJobOf = (
+    { account, organization, source }: Pick<JobRow, "account" | "organization" | "source">,
+    id: number,
+  ) => openOf.get({ account, organization, source, id });
   const inOrganization = `(@organization IS NULL OR organization IS NULL OR organization = @organization)
      ORDER BY jobs.account = @account DESC, jobs.id LIMIT 1`;
   const own = db.prepare<unknown[], JobRow>(
@@ -162,12 +168,12 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
   const candidates = db.prepare<unknown[], JobRow>(
     `SELECT * FROM jobs WHERE origin = 'elsewhere' AND service_job IS NOT NULL AND account = @account
        AND (@organization IS NULL OR organization = @organization)
-       AND (@kind = 'workday' OR source IS NULL OR source = @source) AND first_event_ms BETWEEN @fromMs AND @toMs`,
+       AND (@kind = 'workday' OR source IS NULL OR lower(source) = lower(@source)) AND first_event_ms BETWEEN @fromMs AND @toMs`,
   );
   const rivals = db
     .prepare<unknown[], number>(
       `SELECT count(*) FROM job_parts p JOIN jobs j ON j.id = p.job WHERE p.state = 'uncertain'
-         AND j.account = @account AND j.organization IS @organization AND j.source IS @source
+         AND j.account = @account AND j.organization IS @organization AND lower(j.source) IS lower(@source)
          AND p.at_ms BETWEEN @fromMs AND @toMs`,
     )
     .pluck();
@@ -195,7 +201,7 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
 
   return {
     create(job) {
-      const open = openOf.get(job.account, job.organization, job.source, -1);
+      const open = openJobOf(job, -1);
       if (open !== undefined) throw new OpenJobError(open.id, open.state);
       const { lastInsertRowid } = insert.run({ ...job, id: nextId(), request: JSON.stringify(job.request) });
       return byId.get(Number(lastInsertRowid))!;
@@ -227,7 +233,7 @@ export function openJobRows(db: Database, numbering?: JobNumbering): JobRows {
       let endedMs = change.endedMs === undefined ? row.ended_ms : change.endedMs;
       // Its import may have another job by now; then this one goes on without holding that up.
       const isReopened = endedMs === null && row.ended_ms !== null;
-      const sibling = () => openOf.get(row.account, row.organization, row.source, row.id);
+      const sibling = () => openJobOf(row, row.id);
       if (isReopened && sibling() !== undefined) endedMs = row.ended_ms;
       update.run(
         state,

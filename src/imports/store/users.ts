@@ -108,7 +108,11 @@ export function openUsers(db: Database): Users {
     "UPDATE job_users SET outcome = ?, reason = ?, event = ?, timestamp = ?, told_by = ? WHERE id = ?",
   );
   const place = db.prepare("UPDATE job_users SET number = ?, entry = ?, part = ? WHERE id = ?");
-  const setState = db.prepare("UPDATE job_users SET user_state = ? WHERE id = ?");
+  /** Events are not read in the order in which they happened. */
+  const setState = db.prepare(
+    `UPDATE job_users SET user_state = @state, state_ms = @ms
+     WHERE id = @id AND @ms >= coalesce(state_ms, @ms) AND @ms > coalesce(activated_ms, @ms - 1)`,
+  );
   const relink = db.prepare("UPDATE job_events SET user = ? WHERE user = ?");
   const remove = db.prepare("DELETE FROM job_users WHERE id = ?");
 
@@ -199,7 +203,8 @@ export function openUsers(db: Database): Users {
       const user = rowFor(job, news.user, "events");
       linkEvent.run(user, job, event.identity);
       decideByEvents(user);
-      if (news.userState !== undefined) setState.run(news.userState, user);
+      if (news.userState !== undefined)
+        setState.run({ id: user, state: news.userState, ms: event.timestampMs });
       return true;
     },
     tell(job, user, outcome, reason) {
@@ -231,11 +236,12 @@ export function openUsers(db: Database): Users {
             username: string | null;
             email: string | null;
             user_state: string | null;
+            state_ms: number | null;
           }
-        >("SELECT id, user_id, username, email, user_state FROM job_users WHERE job = ?")
+        >("SELECT id, user_id, username, email, user_state, state_ms FROM job_users WHERE job = ?")
         .all(from);
       db.prepare("UPDATE OR IGNORE job_events SET job = ? WHERE job = ?").run(to, from);
-      for (const { id, user_id, username, email, user_state } of theirs) {
+      for (const { id, user_id, username, email, user_state, state_ms } of theirs) {
         const names = {
           userId: user_id ?? undefined,
           username: username ?? undefined,
@@ -245,7 +251,7 @@ export function openUsers(db: Database): Users {
         relink.run(row, id);
         remove.run(id);
         decideByEvents(row);
-        if (user_state !== null) setState.run(user_state, row);
+        if (user_state !== null) setState.run({ id: row, state: user_state, ms: state_ms ?? 0 });
       }
     },
     names(job, part) {

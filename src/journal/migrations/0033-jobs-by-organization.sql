@@ -8,3 +8,5 @@ CREATE INDEX job_parts_by_service_job ON job_parts (service_job, account) WHERE 
 CREATE INDEX jobs_by_folded_service_job ON jobs (service_job COLLATE NOCASE) WHERE service_job IS NOT NULL;
 CREATE INDEX job_parts_by_folded_service_job ON job_parts (service_job COLLATE NOCASE)
   WHERE service_job IS NOT NULL;
+-- When the event happened that told a user's state: the newest one counts, in whatever order they are read.
+ALTER TABLE job_users ADD COLUMN state_ms INTEGER;
