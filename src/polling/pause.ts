@@ -12,8 +12,9 @@ const DISK_QUIET_MS = 60_000;
 type PauseCause = "plan" | "read";
 
 /**
- * The pause of a whole account. Each refusal in a row doubles the wait, from 15 seconds to ten minutes. A
- * Retry-After replaces it, but the service is tried again after ten minutes at the latest (R33).
+ * The pause of a whole account. Each refusal in a row doubles the wait, from 15 seconds to ten minutes. Refusals of
+ * requests that were under way already count once. A Retry-After replaces the wait, but the service is tried again after
+ * ten minutes at the latest (R33).
  */
 export function createPause({ account, clock, alarms }: PollContext) {
   let pause: { readonly untilMs: number; readonly waitMs: number; readonly cause: PauseCause } | undefined;
@@ -38,7 +39,9 @@ export function createPause({ account, clock, alarms }: PollContext) {
       return clock.now() >= (untilMs() ?? 0);
     },
     forAccount(fault: SourceFault, cause: PauseCause): void {
-      const longerMs = Math.min(ACCOUNT_PAUSE_MS_MAX, (pause?.waitMs ?? ACCOUNT_PAUSE_MS_MIN / 2) * 2);
+      const isPaused = pause !== undefined && clock.now() < (untilMs() ?? 0);
+      const beforeMs = pause?.waitMs ?? ACCOUNT_PAUSE_MS_MIN / 2;
+      const longerMs = isPaused ? beforeMs : Math.min(ACCOUNT_PAUSE_MS_MAX, beforeMs * 2);
       const waitMs = Math.min(ACCOUNT_PAUSE_MS_MAX, fault.retryAfterMs ?? longerMs);
       pause = { untilMs: clock.now() + waitMs, waitMs: longerMs, cause };
       alarms.raise({

@@ -113,7 +113,8 @@ describe("R36 events that a portal and an organization show", () => {
       DROP INDEX gaps_of_events; ALTER TABLE gaps DROP COLUMN came_ms;
       DROP INDEX job_users_by_name; DROP INDEX job_users_by_email; DROP INDEX job_users_unfolded;
       DROP INDEX job_users_by_outcome; DROP INDEX job_events_passed_over;
-      ALTER TABLE job_users DROP COLUMN name_key; ALTER TABLE job_users DROP COLUMN email_key;
+      DROP INDEX jobs_by_folded_service_job; DROP INDEX job_parts_by_folded_service_job;
+      ALTER TABLE job_users DROP COLUMN state_ms; ALTER TABLE job_users DROP COLUMN name_key; ALTER TABLE job_users DROP COLUMN email_key;
       CREATE INDEX job_users_by_name ON job_users (job, username);
       CREATE INDEX job_users_by_email ON job_users (job, email);
       DELETE FROM migrations WHERE number >= 25; PRAGMA user_version = 24;
