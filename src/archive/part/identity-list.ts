@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
+import { IDENTITY_BYTES } from "../../core/page-scratch.ts";
 
-export const IDENTITY_BYTES = 16;
 const BUCKETS = 65_536;
 /** Fewer are sorted without buckets. */
 const MANY = 4096;
