@@ -39,3 +39,26 @@ test("after many rounds that the receiver did not end, batches share a connectio
     server.close();
   }
 }, 600_000);
+
+test("a round whose time passes during its last look at the connection ends", async () => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => socket.resume().on("error", () => {}));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const timeoutMs = 30_000;
+  let deadlines = 0;
+  const clock: Clock = {
+    now: () => Date.now(),
+    // Those of the connection and of the write are far away; that of the confirmation is over at once.
+    sleep: async (ms, signal) => {
+      if (ms === timeoutMs && ++deadlines < 3) await systemClock.sleep(ms, signal);
+    },
+  };
+  const { port } = server.address() as AddressInfo;
+  const rounds = makeRounds({ host: "127.0.0.1", port, isTls: false, tls: undefined, timeoutMs, clock });
+  try {
+    await expect(rounds.send(Buffer.from("text"), never)).rejects.toThrow("No answer within 30000 ms.");
+    expect(deadlines).toBe(3);
+  } finally {
+    await rounds.close();
+    server.close();
+  }
+}, 20_000);

@@ -190,6 +190,8 @@ async function allArrived(socket: Socket, clock: Clock, signal: AbortSignal): Pr
 /** Ends our direction and waits for the receiver's end. */
 function endedByReceiver(socket: Socket, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
+    // The time may have passed during the last look at what is under way: no event tells that any more.
+    if (signal.aborted) return reject(signal.reason);
     if (!isStanding(socket)) return reject(endOf(socket));
     const abort = () => socket.destroy(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
