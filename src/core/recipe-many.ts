@@ -18,7 +18,7 @@ export interface ManyConverter {
 }
 
 const SHORT_BYTES = 64;
-/** More at once does not stay in the caches of a processor, and takes long. */
+/** So many bytes of events are converted at once: a few milliseconds of work. */
 const MANY_BYTES = 256 << 10;
 
 export function createManyConverter(call: RecipeExports, memoryNow: () => ModuleMemory): ManyConverter {

@@ -187,8 +187,8 @@ const usersSchema = z.union([
 const PREVIEW_PAGE_SIZE = 100;
 /** A service may give ten users whatever was asked for. Imports take 200,000 of them. */
 const PREVIEW_PAGES_MAX = 20_100;
-/** One behind the other. */
-const EMPTY_PAGES_MAX = 100;
+/** So many pages without users, one behind the other, end a list: some services give a cursor behind the end too. */
+const EMPTY_PAGES_MAX = 10;
 
 /**
  * An array pages by skip; the object that is seen in the field by its cursor and session, whose parameter is
@@ -230,11 +230,9 @@ async function* importUsers(
     const ended = next === undefined ? answer.users.length < SMALLEST_PAGE : cursors.has(next);
     const total = answer.total_count ?? answer.totalCount;
     const isWhole = total != null && skip >= total;
-    const isEmpty = answer.users.length === 0 && next !== undefined;
-    empty = isEmpty ? empty + 1 : 0;
-    if (empty > EMPTY_PAGES_MAX)
-      throw new NonsenseError(`${EMPTY_PAGES_MAX} pages of the list have no users.`);
-    if ((fresh === 0 && !isEmpty) || ended || isWhole) {
+    empty = answer.users.length === 0 && next !== undefined ? empty + 1 : 0;
+    const isPassed = empty > 0 && empty < EMPTY_PAGES_MAX;
+    if ((fresh === 0 && !isPassed) || ended || isWhole) {
       // With a query the number may be that of the whole list.
       if (!sourceQuery && total != null && listed < total) throw new NonsenseError(cutShort(listed, total));
       return;

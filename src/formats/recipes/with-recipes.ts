@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { costly } from "../../core/costly.ts";
 import type { JournalEvent } from "../../core/event.ts";
-import { type Format, type FormatContext, MANY_MAX } from "../../core/format.ts";
+import type { Format, FormatContext } from "../../core/format.ts";
 import { holdsInexact } from "../../core/inexact.ts";
 import type { JournalPage } from "../../core/journal.ts";
 import type { Describe } from "../../core/meaning.ts";
@@ -83,8 +83,6 @@ export function withRecipes(
   let provider: string | null | undefined;
   let organization: string | undefined;
   let fetchedAtMs: number | undefined;
-  /** Fewer while there are many to be converted alone. */
-  let atOnce = MANY_MAX;
 
   /** Gives the engine the values that are not in the event's bytes. Most are the same for a whole page. */
   function prepare(event: JournalEvent): void {
@@ -213,7 +211,7 @@ export function withRecipes(
   function encodeMany(page: JournalPage, from: number, end: number): SharedLines | undefined {
     const { inPlace } = page;
     if (inPlace === undefined) return undefined;
-    const to = engine.fitting(inPlace, from, Math.min(end, from + atOnce));
+    const to = engine.fitting(inPlace, from, end);
     if (!isText(inPlace, from, to)) return undefined;
     prepare(page.event(from));
     // The engine sets it for each event.
@@ -224,7 +222,6 @@ export function withRecipes(
     const lines = () => engine.lines(length);
     if (ends.every((end) => end >= 0)) {
       counts.fast += ends.length;
-      atOnce = Math.min(MANY_MAX, 2 * atOnce);
       return { bytes: lines(), ends };
     }
     let alone = 0;
@@ -237,8 +234,6 @@ export function withRecipes(
       const count = joined.ends.length;
       counts.fast += count - alone;
       counts.alone += alone;
-      // What was converted behind the last of them is converted again.
-      atOnce = Math.min(MANY_MAX, 2 * count);
       return joined;
     } catch {
       // The converter failed on one of them. One by one, it shows on which.
