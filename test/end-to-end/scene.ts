@@ -36,7 +36,10 @@ export interface Scene {
   run(): Program;
   /** A sink in `tidemark status`. */
   sink(name: string): Promise<SinkView>;
-  /** Until the sink has delivered everything that the journal holds for it. */
+  /**
+   * Until the journal holds every event that the service has shown by now, and the sink has delivered all that it
+   * wants of them.
+   */
   caughtUp(name: string, timeoutMs?: number): Promise<void>;
   /** Until the sink's position is another one. */
   passes(name: string, position: SinkView["position"] | undefined): Promise<void>;
@@ -73,6 +76,16 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
       const found = sinks.find((candidate) => candidate.name === name);
       if (found === undefined) throw new Error(`There is no sink "${name}".`);
       return found;
+    } finally {
+      db.close();
+    }
+  }
+
+  /** How many events the journal has stored so far. */
+  function held(): number {
+    const db = openStateForReading(state);
+    try {
+      return db.prepare("SELECT COALESCE(SUM(events), 0) FROM pages").pluck().get() as number;
     } finally {
       db.close();
     }
@@ -122,7 +135,9 @@ export async function openScene(options: SimulatorOptions = {}): Promise<Scene> 
     },
     sink,
     async caughtUp(name, timeoutMs = 400_000) {
-      await until(name, timeoutMs, ({ lagEvents, state }) => lagEvents === 0 && state === "running");
+      const shown = [...simulator.control.allEvents()].length;
+      const isDone = ({ lagEvents, state }: SinkView) => lagEvents === 0 && state === "running";
+      await until(name, timeoutMs, (sink) => isDone(sink) && held() >= shown);
     },
     async passes(name, position) {
       await until(name, 400_000, (view) => view.position !== position);

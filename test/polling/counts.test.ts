@@ -39,6 +39,9 @@ test("R36 when the service forgets events of one organization and shows more of 
   expect(largerCounts({ ...before, apiCount: 16 }, countsFrom(group, { a: 8, b: 7 }, held, 1)).apiCount).toBe(
     18,
   );
+  // The event that had no known owner has one by now: it is not counted twice.
+  const owned = { apiCount: 16, counts: { a: [8, 8], b: [7, 7] } } as const;
+  expect(largerCounts(owned, countsFrom(group, { a: 9, b: 7 }, held, 0)).apiCount).toBe(16);
   const alone = { apiCount: 10, counts: null };
   expect(largerCounts(alone, countsFrom(stream, { a: 8 }, new Map([["a", 10]]), 1)).apiCount).toBe(10);
 });

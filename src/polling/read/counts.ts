@@ -107,16 +107,16 @@ function ownerlessIn({ apiCount, counts }: Pick<Window, "apiCount" | "counts">):
 
 /**
  * When the service shows fewer events than before, it has forgotten some: the former count stays. It may show more of
- * another organization at the same time, so the whole is counted from its parts.
+ * another organization at the same time, so the whole is counted from its parts. An event without a known owner may
+ * have one by now, so only those of this look are added.
  */
 export function largerCounts(window: Pick<Window, "apiCount" | "counts">, counts: PassCounts): PassCounts {
   const parts = combined(counts.counts, window.counts ?? {}, (now, before, side) =>
     side === "api" ? Math.max(now, before) : now,
   );
-  const ownerless = Math.max(ownerlessIn(counts), ownerlessIn(window));
   return {
     ...counts,
-    apiCount: Math.max(counts.apiCount, window.apiCount ?? 0, shownIn(parts) + ownerless),
+    apiCount: Math.max(counts.apiCount, window.apiCount ?? 0, shownIn(parts) + ownerlessIn(counts)),
     counts: parts,
   };
 }
