@@ -90,6 +90,7 @@ export const FAMILIES = {
       maker.random.pick<Effect>([
         { type: "wrong_count", share: 0.5 },
         { type: "wrong_token", share: 0.5 },
+        { type: "short_page", share: 0.3 },
         { type: "nonsense", share: 0.4 },
         { type: "date", skewMs: maker.random.pick([-90_000, 90_000]) },
       ]),

@@ -62,6 +62,8 @@ export type Effect =
   | { readonly type: "bad_request" }
   | { readonly type: "wrong_count"; readonly share: number }
   | { readonly type: "wrong_token"; readonly share: number }
+  /** Whole events: half a page, with a count that fits, looks like the last page. */
+  | { readonly type: "short_page"; readonly share: number }
   | { readonly type: "nonsense"; readonly share: number }
   | { readonly type: "date"; readonly skewMs: number }
   /** Whole events come from a replica that is so much behind the one that answers with identities alone. */
@@ -77,6 +79,9 @@ export function recoveryMs(fault: Fault): number {
       switch (fault.effect.type) {
         case "tenant":
           return fault.effect.status === 402 ? 25 * 60 * minute : 75 * minute;
+        // A live window is closed first, and swept then.
+        case "short_page":
+          return 26 * 60 * minute;
         case "history":
           return 25 * 60 * minute;
         case "list":

@@ -15,6 +15,13 @@ export interface Mutant {
 /** Past the end of every focused life. */
 const ALWAYS = 1000 * DAY_MS;
 
+/** Half a page looks like the last one while history is read. */
+const SHORT_HISTORY: Focus = {
+  organizations: 1,
+  settings: { sinceMs: DAY_MS, sweepsMs: [10 * MINUTE_MS, HOUR_MS] },
+  faults: [{ kind: "service", fromMs: 0, toMs: 8 * MINUTE_MS, effect: { type: "short_page", share: 0.9 } }],
+};
+
 export const MUTANTS: readonly Mutant[] = [
   {
     rule: "R1",
@@ -40,6 +47,14 @@ export const MUTANTS: readonly Mutant[] = [
     text: "while (sweeps < listed && sweepDueMs(window, sweeps, times)! <= begunMs) sweeps++;",
     replacement: "while (sweeps < listed) sweeps++;",
     focus: { events: { lateShare: 0.5, lateMs: 20 * MINUTE_MS } },
+  },
+  {
+    rule: "R3",
+    what: "history is sealed without a second look",
+    file: "src/polling/read/commit-page.ts",
+    text: 'hasPlace(pass) || settled.state === "sealed" ? unproven(settled, settings) : settled',
+    replacement: "hasPlace(pass) ? unproven(settled, settings) : settled",
+    focus: SHORT_HISTORY,
   },
   {
     rule: "R4",

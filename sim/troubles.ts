@@ -13,7 +13,7 @@ export interface Troubles {
   /** The organizations cannot be listed. */
   listAnswer(): Answer | undefined;
   /** Whether the fault is in force and hits this request. */
-  hits(type: "cursors" | "wrong_count" | "wrong_token" | "cut_body"): boolean;
+  hits(type: "cursors" | "wrong_count" | "wrong_token" | "short_page" | "cut_body"): boolean;
   /** How far the Date header is off. */
   skewMs(): number;
   /** How far the replica that answers with whole events is behind. */

@@ -115,7 +115,7 @@ export function runRoute(routes: readonly Route[], call: unknown, signal: AbortS
     params: route.params.parse(params),
     query: route.query.parse(query),
     body: route.body?.parse(body),
-    ...{ caller, signal },
+    ...{ caller, signal, stopped: signal },
   });
 }
 

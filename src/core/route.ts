@@ -29,6 +29,8 @@ export interface RouteInput<Params, Query, Body> {
   readonly caller: string;
   /** Aborts when the client goes away or the server stops. */
   readonly signal: AbortSignal;
+  /** Aborts when the server stops: for work that a client which goes away must not break off. */
+  readonly stopped: AbortSignal;
 }
 
 /** An error for the client, with this status and message. Any other error that `run` throws becomes a 500. */

@@ -1,4 +1,4 @@
-import { hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { explain } from "../core/errors.ts";
 import type { StartContext } from "./context.ts";
@@ -49,14 +49,10 @@ async function pollPart(
 ): Promise<void> {
   if (job.source === null || part.service_job === null) return;
   try {
-    const results = await source(job.account).workdayResults(
-      job.organization ?? undefined,
-      job.source,
-      part.service_job,
-      signal,
-    );
-    const digest = hash("sha256", JSON.stringify(results), "hex");
-    if (digest !== part.results_digest) await tellInSlices(store, job, results);
+    const organization = job.organization ?? undefined;
+    const results = source(job.account).workdayResults(organization, job.source, part.service_job, signal);
+    const { digest, told } = await readResults(results);
+    if (digest !== part.results_digest) await tellInSlices(store, job, told);
     // The digest comes last: a process that ends before it reads the results again.
     await store.change(() => {
       const nowMs = clock.now();
@@ -72,19 +68,41 @@ async function pollPart(
   }
 }
 
-/** The results of all parts may come in one list. */
+/** What a result says about a user. */
+interface Told {
+  readonly user: ImportUser;
+  readonly outcome: UserOutcome;
+  readonly reason: string | undefined;
+}
+
+/** An import takes 200,000 users. The results of all its parts may come in one list. */
+const RESULTS_MAX = 250_000;
+
+/** Keeps what the results say, not the rows, which may be large. */
+async function readResults(
+  results: AsyncIterable<Result>,
+): Promise<{ readonly digest: string; readonly told: readonly Told[] }> {
+  const told: Told[] = [];
+  const digest = createHash("sha256");
+  let count = 0;
+  for await (const result of results) {
+    digest.update(`${count === 0 ? "[" : ","}${JSON.stringify(result)}`);
+    if (++count > RESULTS_MAX) throw new Error(`The list of results does not end after ${RESULTS_MAX} rows.`);
+    const user = userOf(result);
+    if (user !== undefined) told.push({ user, ...outcomeOf(result) });
+  }
+  return { digest: digest.update(count === 0 ? "[]" : "]").digest("hex"), told };
+}
+
 async function tellInSlices(
   store: StartContext["store"],
   job: JobRow,
-  results: readonly Result[],
+  results: readonly Told[],
 ): Promise<void> {
   for (let first = 0; first < results.length; first += SLICE_RESULTS) {
     await store.change(() => {
-      for (const result of results.slice(first, first + SLICE_RESULTS)) {
-        const user = userOf(result);
-        const told = outcomeOf(result);
-        if (user !== undefined) store.users.tell(job.id, user, told.outcome, told.reason);
-      }
+      for (const { user, outcome, reason } of results.slice(first, first + SLICE_RESULTS))
+        store.users.tell(job.id, user, outcome, reason);
     });
     await setImmediate();
   }

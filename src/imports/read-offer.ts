@@ -1,4 +1,4 @@
-import { explain } from "../core/errors.ts";
+import { explain, isDiskTrouble } from "../core/errors.ts";
 import { type Chosen, chooser, limitToOperations } from "./choose.ts";
 import type { StartContext } from "./context.ts";
 import { choiceSchema, type JobRow, requestSchema } from "./job.ts";
@@ -37,7 +37,8 @@ export async function readOffer(context: StartContext, job: JobRow, signal: Abor
       ? await readWorkers(context, job, signal)
       : await readApplication(context, job, signal);
   } catch (error) {
-    if (signal.aborted || error instanceof OfferNotNeededError) throw error;
+    // Trouble of the state file says nothing about the list.
+    if (signal.aborted || error instanceof OfferNotNeededError || isDiskTrouble(error)) throw error;
     const reason = explain(error);
     if (job.kind === "workday") return { kind: "failed", reason: `the workers could not be read: ${reason}` };
     const isTooLarge = error instanceof OfferTooLargeError;

@@ -71,6 +71,6 @@ export interface ImportSource {
     workday: string,
     serviceJob: string,
     signal: AbortSignal,
-  ): Promise<readonly Readonly<Record<string, unknown>>[]>;
+  ): AsyncIterable<Readonly<Record<string, unknown>>>;
   activate(organization: string | undefined, userId: string, signal: AbortSignal): Promise<void>;
 }

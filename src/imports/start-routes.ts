@@ -42,10 +42,10 @@ function startRoute(context: RoutesContext): Route {
     body: startBody,
     response: jobSchema,
     status: 201,
-    async run({ body, caller, signal }) {
+    async run({ body, caller, stopped }) {
       const order = orderFrom(context, body, caller);
       try {
-        const row = await startImport(context, order, signal);
+        const row = await startImport(context, order, stopped);
         return startedOrRefuse(jobOrRefuse(context, row.id));
       } catch (error) {
         if (error instanceof OpenJobError) throw new RouteError(409, error.message, { cause: error });
@@ -128,11 +128,11 @@ function activateRoute(context: RoutesContext): Route {
       activated: z.int(),
       failed: z.array(z.strictObject({ user: z.string(), reason: z.string() })),
     }),
-    async run({ params, body, signal }) {
+    async run({ params, body, stopped }) {
       const { staged } = jobOrRefuse(context, params.id);
       if (staged !== body.users)
         throw new RouteError(409, `Job ${params.id} has ${staged} users to activate now, not ${body.users}.`);
-      const { activated, failed } = await activateStaged(context, params.id, signal);
+      const { activated, failed } = await activateStaged(context, params.id, stopped);
       return { activated, failed: [...failed] };
     },
   });

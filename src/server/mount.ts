@@ -27,6 +27,7 @@ export function mountRoute(context: MountContext, route: Route): void {
         body: route.body?.parse(request.body),
         caller: callers.get(request)!,
         signal: AbortSignal.any([context.signal, goneSignal(reply)]),
+        stopped: context.signal,
       });
       reply.code(route.status ?? 200);
       return response ?? null;

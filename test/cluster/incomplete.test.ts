@@ -47,7 +47,7 @@ function machine(elsewhere: (call: RouteCall) => readonly AskedLanes<unknown>[])
       .find((one) => one.method === "GET" && one.path === path)!
       .run({
         ...{ params: id === undefined ? {} : { id }, query: {}, body: undefined },
-        ...{ caller: "test", signal: never },
+        ...{ caller: "test", signal: never, stopped: never },
       });
 }
 

@@ -124,7 +124,7 @@ const CALLS: [
     "j2",
   ],
   [
-    (c) => c.workdayResults("w1", "j2", OPTIONS),
+    (c) => all(c.workdayResults("w1", "j2", OPTIONS)),
     "GET /api/v2/workdays/w1/import/j2/results?limit=100&skip=0",
     undefined,
     [200, { results: [{ status: "ok" }] }],
@@ -284,7 +284,24 @@ describe("paging", () => {
       () => client.importUsers("a1", OPTIONS),
     ])
       expect(await all<unknown>(list())).toEqual(RECORDS);
-    expect(await client.workdayResults("w1", "j1", OPTIONS)).toEqual(RECORDS);
+    expect(await all(client.workdayResults("w1", "j1", OPTIONS))).toEqual(RECORDS);
+  });
+
+  it("reads results once where the service ignores skip and every answer has another time in its rows", async () => {
+    let requests = 0;
+    await open((_request, response) => {
+      requests++;
+      const rows = RECORDS.slice(0, 40).map((_, at) => ({
+        ...{ username: `u${at}`, status: at === 0 && requests === 1 ? "pending" : "done" },
+        updatedAt: `${requests}-${at}`,
+      }));
+      response.end(JSON.stringify(rows));
+    });
+    const rows = await all(client.workdayResults("w1", "j1", OPTIONS));
+    // The row that changed meanwhile is told again, with its new status.
+    expect(rows.map(({ username, status }) => [username, status])).toContainEqual(["u0", "done"]);
+    expect(new Set(rows.map(({ username }) => username)).size).toBe(40);
+    expect(requests).toBe(3);
   });
 
   const sorted: [string, (client: ManagementClient) => AsyncIterable<unknown>][] = [

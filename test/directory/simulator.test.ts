@@ -259,7 +259,7 @@ describe("the management API", () => {
       [{ email: "new@example.org", username: "new.worker", state: "STAGED" }],
       options(),
     );
-    const results = await client.workdayResults(workday, job, options());
+    const results = await all(client.workdayResults(workday, job, options()));
     expect(results).toMatchObject([{ username: "new.worker" }]);
   });
 
@@ -293,7 +293,7 @@ describe("the management API", () => {
       ],
       [() => client.replaceApplication(application, { active: "maybe" }, options()), BadRequestError, /./],
       [() => client.startImport(application, { operations: [] }, options()), BadRequestError, /./],
-      [() => client.workdayResults("0".repeat(24), "1", options()), NotFoundError, /./],
+      [() => all(client.workdayResults("0".repeat(24), "1", options())), NotFoundError, /./],
       [() => managementAs("wrong").application(application, options()), UnauthorizedError, /./],
     ];
     for (const [call, type, words] of refusals) {

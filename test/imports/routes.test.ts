@@ -42,7 +42,7 @@ afterEach(() => db.close());
 async function call<T>(
   method: string,
   path: string,
-  input: { params?: object; query?: object; body?: unknown } = {},
+  input: { params?: object; query?: object; body?: unknown; signal?: AbortSignal } = {},
 ): Promise<T> {
   const route = imports.routes.find(
     (candidate) => candidate.method === method && candidate.path === path,
@@ -52,7 +52,8 @@ async function call<T>(
     query: route.query.parse(input.query ?? {}),
     body: route.body?.parse(input.body),
     caller: "tests",
-    signal: forever,
+    signal: input.signal ?? forever,
+    stopped: forever,
   });
   return route.response.parse(answer) as T;
 }
@@ -70,6 +71,22 @@ it("starts an import by its name, and refuses a second one", async () => {
     status: 409,
   });
   expect(source.starts).toEqual(["app1"]);
+});
+
+it("goes on with a start whose client goes away", async () => {
+  let wasAborted: boolean | undefined;
+  const start = source.start;
+  Object.assign(source, {
+    start: (...args: Parameters<typeof start>) => {
+      wasAborted = args[3].aborted;
+      return start(...args);
+    },
+  });
+  const body = { import: "nightly-hr" };
+  expect(await call<Job>("POST", "/api/imports", { body, signal: AbortSignal.abort() })).toMatchObject({
+    state: "running",
+  });
+  expect(wasAborted).toBe(false);
 });
 
 it("starts any other import by account and application, and resolves it when it is uncertain", async () => {

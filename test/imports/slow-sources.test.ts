@@ -134,7 +134,10 @@ describe("slow sources", () => {
 
   it("Workday results that do not come keep no other import from its schedule", async () => {
     const source = {
-      workdayResults: (_o: unknown, _w: unknown, _j: unknown, signal: AbortSignal) => untilAborted(signal),
+      // biome-ignore lint/correctness/useYield: no result comes.
+      async *workdayResults(_o: unknown, _w: unknown, _j: unknown, signal: AbortSignal) {
+        await untilAborted(signal);
+      },
     };
     const workday = { application: undefined, workday: "wd1" };
     const { id } = await run({ ...source, startWorkday: async () => started("w1") }, workday);
@@ -179,6 +182,25 @@ describe("slow sources", () => {
     await imports.settled();
     expect(posts).toEqual([]);
     expect(jobs.job(id)).toMatchObject({ state: "ended", parts: [], counts: { pending: 0 } });
+  });
+
+  it("a state file that is busy while a list is read does not make the job fail: the list is read again", async () => {
+    const busy = Object.assign(new Error("database is locked"), { code: "SQLITE_BUSY" });
+    let tries = 0;
+    const { id } = await run(
+      {
+        async *offered() {
+          yield worker("s1");
+          if (++tries === 1) throw busy;
+        },
+        startWorkday: async () => started("w1"),
+      },
+      { application: undefined, workday: "wd1" },
+    );
+    await step(4 * MINUTE_MS);
+    expect(jobs.job(id)).toMatchObject({ state: "requested", reason: null });
+    await step(MINUTE_MS);
+    expect(jobs.job(id)).toMatchObject({ serviceJob: "w1", offered: 1 });
   });
 
   it("work that fails is told, tried again after a minute, and stops no other import", async () => {

@@ -112,7 +112,9 @@ export function sourceOf(
       posted.push(users);
       return next(workday);
     },
-    workdayResults: async () => results(),
+    async *workdayResults() {
+      yield* results();
+    },
     async activate(_organization, user) {
       activated.push(user);
     },

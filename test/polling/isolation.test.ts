@@ -331,6 +331,27 @@ describe("R31 the last page", () => {
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
 
+  test("R31 history that one answer cut short is compared, and complete, before it is sealed", async () => {
+    let isShort = true;
+    const it = await open(pages, () => (exchange) => {
+      if (!isShort || !exchange.path.endsWith("/events")) return;
+      const page = JSON.parse(exchange.body.toString()) as unknown[];
+      if (page.length < 100) return;
+      isShort = false;
+      exchange.body = Buffer.from(JSON.stringify(page.slice(0, 40)));
+      exchange.headers["x-result-count"] = "40";
+    });
+    await it.drain();
+    expect(isShort).toBe(false);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    // The sweep has found events, so another one follows.
+    const isOld = ({ toMs }: { toMs: number }) => toMs <= START_MS - DAY;
+    const stateOf = async () => (await it.windows()).filter(isOld).map(({ state }) => state);
+    expect(await stateOf()).toContain("read");
+    await it.pass(15 * MINUTE, MINUTE);
+    expect(new Set(await stateOf())).toEqual(new Set(["sealed"]));
+  });
+
   test("R31 where the service has a smaller limit of its own every page is read", async () => {
     const it = await open(pages, () => undefined);
     it.simulator.control.faults.add({ kind: "page_cap", events: 40 });

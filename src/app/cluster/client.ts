@@ -68,7 +68,7 @@ export async function openClusterClient(
         params: route.params.parse(params ?? {}),
         query: route.query.parse(query ?? {}),
         body: route.body?.parse(body),
-        ...{ caller, signal },
+        ...{ caller, signal, stopped: signal },
       });
     },
     async close() {

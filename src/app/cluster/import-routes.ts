@@ -52,14 +52,16 @@ const CHANGE_MS = 60_000;
 export function clusterImportRoutes(options: ClusterRoutesOptions): readonly Route[] {
   return importRouteShapes().map((shape) => ({
     ...shape,
-    run({ params, query, body, caller, signal }) {
+    run({ params, query, body, caller, signal, stopped }) {
       const call: RouteCall = {
         ...{ method: shape.method, path: shape.path, caller, params },
         // Defaults were filled in, and the schema takes them again.
         ...{ query, body },
       };
       if (shape.method === "GET") return look(options, call, signal);
-      return shape.path === "/api/imports" ? start(options, call, signal) : changeJob(options, call, signal);
+      return shape.path === "/api/imports"
+        ? start(options, call, stopped)
+        : changeJob(options, call, stopped);
     },
   }));
 }

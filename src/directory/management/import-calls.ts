@@ -4,7 +4,7 @@ import { NonsenseError } from "../errors.ts";
 import type { CallOptions } from "./applications.ts";
 import { type Caller, pathOf } from "./call.ts";
 import { anything, numberField, type Raw, rawField, records, textField } from "./fields.ts";
-import { collected, listSchema, paged, SMALLEST_PAGE } from "./paging.ts";
+import { listSchema, paged, SMALLEST_PAGE } from "./paging.ts";
 
 export type ImportOperation = "users.create" | "users.update";
 
@@ -73,7 +73,12 @@ export interface ImportCalls {
     entries: readonly WorkdayEntry[],
     options: CallOptions,
   ): Promise<string>;
-  workdayResults(workday: string, job: string, options: CallOptions): Promise<readonly ImportResult[]>;
+  /** The results so far, each as it comes. */
+  workdayResults(
+    workday: string,
+    job: string,
+    options: CallOptions,
+  ): AsyncGenerator<ImportResult, void, undefined>;
   /** The users of the organization. The specification does not show this list: a NotFoundError means none. */
   users(options: CallOptions): AsyncGenerator<DirectoryUser, void, undefined>;
   activateUser(user: string, options: CallOptions): Promise<void>;
@@ -102,10 +107,10 @@ export function importCalls(call: Caller): ImportCalls {
         answer: jobIdSchema,
       }),
     workdayResults: (workday, job, options) =>
-      // Rows of results change while the job runs, so they cannot be recognized.
-      collected(
-        pagedRows(call, pathOf`/v2/workdays/${workday}/import/${job}/results`, options, { isSorted: false }),
-      ),
+      pagedRows(call, pathOf`/v2/workdays/${workday}/import/${job}/results`, options, {
+        isSorted: false,
+        keyOf: resultKeyOf,
+      }),
     users: (options) =>
       paged(
         PAGE_SIZE,
@@ -143,11 +148,11 @@ function pagedRows(
   call: Caller,
   path: string,
   options: CallOptions,
-  order: { readonly isSorted: boolean },
+  order: { readonly isSorted: boolean; readonly keyOf?: (row: Raw) => string },
 ): AsyncGenerator<Raw, void, undefined> {
   return paged(
     PAGE_SIZE,
-    digestOf,
+    order.keyOf ?? digestOf,
     (skip, limit) =>
       call({ method: "GET", path, ...options, query: { limit, skip }, answer: listSchema(rawField) }),
     order,
@@ -157,6 +162,19 @@ function pagedRows(
 /** A row may be large, so only its digest is kept, as 32 characters of one byte. */
 function digestOf(row: Raw): string {
   return hash("sha256", JSON.stringify(row), "binary");
+}
+
+const RESULT_NAMES = ["id", "_id", "systemUserId", "system_user_id", "userId", "username", "email"];
+const RESULT_WORDS = ["status", "statusMsg", "message", "error", "operation"];
+
+/**
+ * A row of results may change while the job runs, for example in a time that it carries. It counts as new only where it
+ * says something else about its user: a service that ignores `skip` would be read without end.
+ */
+function resultKeyOf(row: Raw): string {
+  const names = RESULT_NAMES.map((name) => row[name]);
+  if (!names.some((name) => typeof name === "string" && name !== "")) return digestOf(row);
+  return digestOf({ names, words: RESULT_WORDS.map((word) => row[word]) });
 }
 
 /** The generic import answers `_id`, the Workday import what a bulk create answers: `jobId`. */

@@ -163,7 +163,11 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
     // It was read again in the course of a sweep, which settles it.
     if (window.state !== "unread") return { put: [read], ...ledger };
     const settled = settledAfter(read, pass, again, settings);
-    return { put: [hasPlace(pass) ? unproven(settled, settings) : settled], ...ledger };
+    // One answer that leaves events out, with a count that fits, would hide them until the last sweep.
+    return {
+      put: [hasPlace(pass) || settled.state === "sealed" ? unproven(settled, settings) : settled],
+      ...ledger,
+    };
   }
   // The service's time may have fallen back since the pass began.
   const toMs = Math.max(window.toMs, Math.min(pass.begunMs, serviceClock.now()));
@@ -260,8 +264,8 @@ function cutUp(
 }
 
 /**
- * The time of an event was taken for a place: everything before it counts as read. That is true only if answers
- * rise in time, and pages may rise by chance. So the window is not sealed before it was compared.
+ * A second look at the service comes before the seal: a pass alone cannot tell an answer that leaves events out from
+ * the end. Nor where it took the time of an event for a place: answers may have risen in time by chance.
  */
 function unproven(window: Window, { sweepsMs }: PollContext["settings"]): Window {
   const sweeps = Math.min(window.sweeps, sweepsMs.length - 1);
