@@ -4,7 +4,7 @@ import type { Window } from "../src/core/window.ts";
 import { returnedMs } from "./calm.ts";
 import type { ModelEvent } from "./events.ts";
 import { nameOf, timeText, type Violation } from "./findings.ts";
-import { type Plan, sourceId, sourcesOf } from "./plan.ts";
+import { type Plan, START_MS, sourceId, sourcesOf } from "./plan.ts";
 import { isAskedFor } from "./service.ts";
 
 /** The program's statements about an event's time: its windows and its gaps. */
@@ -88,6 +88,17 @@ export function isShownTo({ settings }: Plan, { askedMs }: Window, { shownMs, ti
   return shownMs <= askedMs - MOMENT_MS && timeMs >= askedMs - settings.retentionMs + MOMENT_MS;
 }
 
+/** The last look at a window came while answers were cut short: nothing but the look after it can tell. */
+function wasCutShort({ faults }: Plan, { askedMs }: Window): boolean {
+  return faults.some(
+    (fault) =>
+      fault.kind === "service" &&
+      fault.effect.type === "short_page" &&
+      fault.fromMs <= askedMs! - START_MS + MOMENT_MS &&
+      askedMs! - START_MS - MOMENT_MS <= fault.toMs,
+  );
+}
+
 /**
  * A sealed window has everything that the service showed when it was last compared, and its counts are those
  * of the events that are there.
@@ -106,6 +117,7 @@ export function judgeLedger(
   for (const window of windows) {
     if (window.state !== "sealed" || window.live || window.askedMs === null || window.reader !== null)
       continue;
+    if (wasCutShort(plan, window)) continue;
     const { organizations, provider } = window.stream;
     const asked = new Set((provider === null ? organizations : [provider]).map((id) => indexes.get(id)));
     const inside = events.filter((event) => asked.has(event.organization) && covers(window, event));

@@ -331,7 +331,7 @@ describe("R31 the last page", () => {
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
 
-  test("R31 history that one answer cut short is compared, and complete, before it is sealed", async () => {
+  test("R31 history that one answer cut short is complete after its second look", async () => {
     let isShort = true;
     const it = await open(pages, () => (exchange) => {
       if (!isShort || !exchange.path.endsWith("/events")) return;
@@ -343,13 +343,11 @@ describe("R31 the last page", () => {
     });
     await it.drain();
     expect(isShort).toBe(false);
+    expect(await it.compare()).toMatchObject({ lost: expect.any(Number) });
+    expect((await it.held()).length).toBeLessThan(350);
+    // The last listed sweep comes a day after a window's end, and so does the second look after the read.
+    await it.pass(26 * HOUR, 10 * MINUTE);
     expect(await it.compare()).toMatchObject(COMPLETE);
-    // The sweep has found events, so another one follows.
-    const isOld = ({ toMs }: { toMs: number }) => toMs <= START_MS - DAY;
-    const stateOf = async () => (await it.windows()).filter(isOld).map(({ state }) => state);
-    expect(await stateOf()).toContain("read");
-    await it.pass(15 * MINUTE, MINUTE);
-    expect(new Set(await stateOf())).toEqual(new Set(["sealed"]));
   });
 
   test("R31 where the service has a smaller limit of its own every page is read", async () => {

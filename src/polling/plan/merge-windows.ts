@@ -34,11 +34,17 @@ export function mergedRuns(windows: readonly Window[], times: Times, nowMs: numb
     return Math.floor(first.fromMs / DAY_MS) === Math.floor((next.toMs - 1) / DAY_MS) && events <= EVENTS_MAX;
   }
 
+  /** History that waits for its second look goes on waiting. */
+  function nextOf({ sweeps, nextMs, ...merged }: Window, run: readonly Window[]): number | null {
+    if (nextMs === null) return null;
+    if (sweeps < times.sweepsMs.length) return Math.max(...run.map((window) => window.nextMs ?? 0));
+    return sweepDueMs(merged, sweeps, times);
+  }
+
   function flush(run: readonly Window[]): void {
     if (run.length < 2) return;
     const merged = run.reduce(joined);
-    const nextMs = merged.nextMs === null ? null : sweepDueMs(merged, merged.sweeps, times);
-    put.push({ ...merged, nextMs });
+    put.push({ ...merged, nextMs: nextOf(merged, run) });
     remove.push(...run.slice(1).map(({ id }) => id));
   }
 }

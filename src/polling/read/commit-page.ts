@@ -163,11 +163,8 @@ function finish(context: PollContext, window: Window, found: Appended): WindowCh
     // It was read again in the course of a sweep, which settles it.
     if (window.state !== "unread") return { put: [read], ...ledger };
     const settled = settledAfter(read, pass, again, settings);
-    // One answer that leaves events out, with a count that fits, would hide them until the last sweep.
-    return {
-      put: [hasPlace(pass) || settled.state === "sealed" ? unproven(settled, settings) : settled],
-      ...ledger,
-    };
+    const next = hasPlace(pass) ? unproven(settled, settings) : withSecondLook(settled, settings);
+    return { put: [next], ...ledger };
   }
   // The service's time may have fallen back since the pass began.
   const toMs = Math.max(window.toMs, Math.min(pass.begunMs, serviceClock.now()));
@@ -264,12 +261,24 @@ function cutUp(
 }
 
 /**
- * A second look at the service comes before the seal: a pass alone cannot tell an answer that leaves events out from
- * the end. Nor where it took the time of an event for a place: answers may have risen in time by chance.
+ * The time of an event was taken for a place: everything before it counts as read. That is true only if answers
+ * rise in time, and pages may rise by chance. So the window is not sealed before it was compared.
  */
 function unproven(window: Window, { sweepsMs }: PollContext["settings"]): Window {
   const sweeps = Math.min(window.sweeps, sweepsMs.length - 1);
   return { ...window, state: "read", sweeps, nextMs: window.askedMs };
+}
+
+/**
+ * An answer that leaves events out, with a count that fits, looks like the last page. So history that one pass has
+ * sealed is compared once more, as long after the pass as the last listed sweep comes after a window's end.
+ */
+function withSecondLook(window: Window, { sweepsMs }: PollContext["settings"]): Window {
+  if (window.state !== "sealed" || window.nextMs === null) return window;
+  const lookMs = window.askedMs! + sweepsMs.at(-1)!;
+  // The last sweep comes before it.
+  if (window.nextMs <= lookMs) return window;
+  return { ...window, sweeps: sweepsMs.length - 1, nextMs: lookMs };
 }
 
 function report(context: PollContext, window: Window, appended: Appended, repeated: number): void {
