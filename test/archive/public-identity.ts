@@ -21,3 +21,9 @@ export function publicIdentityOf(organization: string, slice: Uint8Array): strin
         );
   return hash("sha256", input, "hex").slice(0, 32);
 }
+
+/** By the definition of `ids_sha256` (A11), which needs no code of the program: each identity once, in order, with a line break. */
+export function identitiesHash(identities: readonly string[]): string {
+  const lines = [...new Set(identities)].toSorted().map((identity) => `${identity}\n`);
+  return hash("sha256", lines.join(""), "hex");
+}

@@ -1,10 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mergeRuns } from "../../src/archive/close/merge-runs.ts";
 import { createSpool } from "../../src/archive/close/spool.ts";
 import { nanosecondsOf } from "../../src/archive/close/spool-columns.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
+import { runs } from "../support/runs.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -31,6 +34,16 @@ function read(spool: ReturnType<typeof createSpool>) {
   return found;
 }
 
+test("merged runs are in order, empty ones and equal rows among them", () => {
+  fc.assert(
+    fc.property(fc.array(fc.array(fc.nat(20))), (lists) => {
+      const sorted = lists.map((list) => Uint32Array.from(list).sort());
+      expect([...mergeRuns(sorted, (a, b) => a - b)]).toEqual(lists.flat().sort((a, b) => a - b));
+    }),
+    { numRuns: runs(100) },
+  );
+});
+
 describe("A5 sorting in bounded memory", () => {
   test("merges many runs into the order of group, nanoseconds, identity and arrival", () => {
     // Runs of 1 KB: one event in the list is larger than a run, and is a run of its own.
@@ -53,6 +66,24 @@ describe("A5 sorting in bounded memory", () => {
         Number.parseInt(a[1], 10) - Number.parseInt(b[1], 10),
     );
     expect(read(spool)).toEqual(wanted);
+    spool.close();
+  });
+
+  test("a group whose events were not taken, or not all of them, ends with the next one", () => {
+    const spool = createSpool(join(folder, "spool"), 1000);
+    for (let at = 0; at < 300; at++) spool.add(at % 3, event(`${at}`, "2026-03-10T00:00:00Z", at), false);
+    const first: [number, string | undefined][] = [];
+    for (const { group, events } of spool.groups()) {
+      if (group === 1) continue;
+      for (const { slice } of events) {
+        first.push([group, slice.toString()]);
+        break;
+      }
+    }
+    expect(first).toEqual([
+      [0, "0"],
+      [2, "2"],
+    ]);
     spool.close();
   });
 

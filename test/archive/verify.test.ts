@@ -8,14 +8,13 @@ import { readEntries } from "../../src/archive/evidence/read.ts";
 import { reconcileArchive } from "../../src/archive/evidence/reconcile.ts";
 import { filesNamedBy } from "../../src/archive/log/leaf.ts";
 import { parseVerifier } from "../../src/archive/log/note.ts";
-import { identitiesHash } from "../../src/archive/part/identity-list.ts";
 import { openRange } from "../../src/archive/part/range.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { DAY_MS } from "../../src/core/time.ts";
 import { createCompressor } from "../../src/core/zstd.ts";
 import { skipUnless } from "../support/components.ts";
 import { findPython, PYTHON_REMEDY } from "../support/tessera.ts";
-import { publicIdentityOf } from "./public-identity.ts";
+import { identitiesHash, publicIdentityOf } from "./public-identity.ts";
 import { A, B, C, DAY, never, openWorld, type World } from "./world.ts";
 
 let world: World;
@@ -204,7 +203,7 @@ describe("proofs", () => {
     const leaf = world.archive.leaves().find((one) => one.kind === "day")!;
     const [entry] = await readEntries(world.store, leaf);
     if (!("line" in entry!)) throw new Error("no line");
-    expect(identitiesHash(identities.toSorted())).toBe(entry.line.ids_sha256);
+    expect(identitiesHash(identities)).toBe(entry.line.ids_sha256);
   });
 });
 

@@ -18,6 +18,9 @@ async function json<Value>(config: string, ...args: string[]): Promise<Value[]> 
 interface Row {
   readonly account: string;
   readonly heldCount: number | null;
+  readonly unreadHours: number;
+  readonly readHours: number;
+  readonly sealedHours: number;
 }
 
 test("R36 changed services, a second account, a new name and a removed organization: every place counts an event once", async () => {
@@ -52,6 +55,8 @@ test("R36 changed services, a second account, a new name and a removed organizat
   const text = (await world.run(["coverage", "-c", config])).stdout;
   expect(text).toContain(`The service counts ${held} events in closed time ranges, ${held} are held`);
   const rows = await json<Row>(config, "coverage");
+  for (const { unreadHours, readHours, sealedHours } of rows)
+    expect(unreadHours + readHours + sealedHours).toBeLessThanOrEqual(24.02);
   const own = rows.filter(({ account }) => account === "acme").map(({ heldCount }) => heldCount);
   if (!own.includes(null)) expect(own.reduce((sum, count) => sum! + count!, 0)).toBe(held);
 

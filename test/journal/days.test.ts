@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { DAY_MS } from "../../src/core/time.ts";
-import { createDays, type LedgerStretch } from "../../src/journal/view/days.ts";
+import { createDays, type LedgerStretch, worstStates } from "../../src/journal/view/days.ts";
 
 const HOUR_MS = 3_600_000;
 const TODAY_MS = Date.parse("2026-03-14T00:00:00Z");
@@ -17,7 +17,7 @@ function window(fromHour: number, toHour: number, over: Partial<LedgerStretch> =
 
 function countsOf(...windows: readonly LedgerStretch[]) {
   const days = createDays(TODAY_MS + 12 * HOUR_MS);
-  for (const one of windows) days.add(one, 1);
+  for (const one of windows) days.addCounts(one);
   return days
     .list()
     .slice(-2)
@@ -46,4 +46,19 @@ describe("the counts of a day", () => {
       [null, null],
     ]);
   });
+});
+
+test("of windows that overlap, because services were added, the worst state of each moment counts once", () => {
+  const days = createDays(TODAY_MS + 12 * HOUR_MS);
+  const overlapping = [
+    window(0, 30),
+    window(12, 20, { state: "unread" }),
+    window(18, 24, { state: "read" }),
+    window(36, 36, { state: "live" }),
+  ];
+  for (const stretch of worstStates(overlapping)) days.addState(stretch, 1);
+  const [yesterday, today] = days.list().slice(-2);
+  expect(yesterday).toMatchObject({ sealed: 0.5, unread: 0.333333, read: 0.166667, live: 0 });
+  expect(today).toMatchObject({ sealed: 0.25, unread: 0, read: 0 });
+  expect(worstStates(overlapping).at(-1)).toMatchObject({ state: "live" });
 });

@@ -166,7 +166,7 @@ function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
         }
         if (event.isChanged) changed++;
       }
-      const facts = data.end();
+      const facts = await data.end();
       const line: Line = { ...claimOf(plan, claim, facts.held), ...facts, first, last, changed };
       const entry = entryOf(line, lineNonceOf(secret));
       entries.push(entry);

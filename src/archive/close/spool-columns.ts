@@ -49,12 +49,6 @@ export function createColumns() {
     ) ||
     a - b;
 
-  function rowsFrom(firstRow: number): Uint32Array {
-    const rows = new Uint32Array(count - firstRow);
-    for (let at = 0; at < rows.length; at++) rows[at] = firstRow + at;
-    return rows;
-  }
-
   return {
     get count() {
       return count;
@@ -86,27 +80,13 @@ export function createColumns() {
       timestampLength: timestampLengths[row]!,
     }),
     /** The rows from this one on, in order. */
-    sorted: (firstRow: number) => rowsFrom(firstRow).sort(compare),
-    /** The rows of each group that has any. They are in order when their turn comes: all at once would take long. */
-    *sortedGroups(): Iterable<Uint32Array> {
-      const rows = rowsFrom(0);
-      const ends = endsOf(groups.subarray(0, count));
-      const next = ends.slice();
-      for (let row = 0; row < count; row++) rows[next[groups[row]!]!++] = row;
-      for (let group = 0; group + 1 < ends.length; group++)
-        if (ends[group + 1]! > ends[group]!) yield rows.subarray(ends[group], ends[group + 1]).sort(compare);
+    sorted(firstRow: number): Uint32Array {
+      const rows = new Uint32Array(count - firstRow);
+      for (let at = 0; at < rows.length; at++) rows[at] = firstRow + at;
+      return rows.sort(compare);
     },
+    compare,
   };
-}
-
-/** Of each group the place of its first row in an order by groups, and the number of rows behind the last one. */
-function endsOf(groups: Uint32Array): Uint32Array {
-  let last = 0;
-  for (const group of groups) last = Math.max(last, group);
-  const ends = new Uint32Array(last + 2);
-  for (const group of groups) ends[group + 1]!++;
-  for (let group = 0; group <= last; group++) ends[group + 1]! += ends[group]!;
-  return ends;
 }
 
 function larger<Values extends Uint8Array | Uint16Array | Uint32Array | Float64Array>(

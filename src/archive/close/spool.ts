@@ -1,5 +1,6 @@
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import type { JournalEvent } from "../../core/event.ts";
+import { mergeRuns } from "./merge-runs.ts";
 import { createColumns } from "./spool-columns.ts";
 
 /*
@@ -7,16 +8,16 @@ import { createColumns } from "./spool-columns.ts";
  *
  *   add     events gather in a buffer of 8 MB; when it is full, they are written to a temporary file in their order,
  *           as one run
- *   groups  the runs are merged: each run is read from its start to its end, in blocks
+ *   groups  the runs are merged while their events are taken: each run is read from its start to its end, in blocks
  *
- * About 50 bytes for each event stay in memory. The order is group, time in nanoseconds, identity, then arrival,
+ * About 55 bytes for each event stay in memory. The order is group, time in nanoseconds, identity, then arrival,
  * so closing the same plan again gives the same order.
  */
 
 export interface Spool {
   readonly count: number;
   add(group: number, event: JournalEvent, isChanged: boolean): void;
-  /** The events of each group in order. */
+  /** The events of each group in order. The next group ends this one. */
   groups(): Iterable<{ readonly group: number; readonly events: Iterable<SpooledEvent> }>;
   close(): void;
 }
@@ -31,6 +32,8 @@ export interface SpooledEvent {
 }
 
 const RUN_BYTES = 8_000_000;
+/** More would take long to sort at once. */
+const RUN_EVENTS_MAX = 16_384;
 const BLOCK_BYTES = 262_144;
 
 export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
@@ -41,13 +44,16 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
   let buffer: Buffer | undefined;
   /** Sorted events on their way to the file. */
   let stage = Buffer.allocUnsafeSlow(Math.min(BLOCK_BYTES, runBytes));
-  let [used, firstRow, written, runs] = [0, 0, 0, 0];
+  /** The rows of each run in their order. */
+  const runs: Uint32Array[] = [];
+  let [used, firstRow, written] = [0, 0, 0];
 
   /** Writes the events of the buffer as one run, in their order. */
   function flush(): void {
     if (buffer === undefined || columns.count === firstRow) return;
     let at = 0;
-    for (const row of columns.sorted(firstRow)) {
+    const rows = columns.sorted(firstRow);
+    for (const row of rows) {
       const { offset, length, timestampLength } = columns.place(row);
       const size = length + timestampLength;
       if (at + size > stage.length) {
@@ -56,11 +62,11 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
         if (size > stage.length) stage = Buffer.allocUnsafeSlow(size);
       }
       buffer.copy(stage, at, offset, offset + size);
-      columns.move(row, written + at, runs);
+      columns.move(row, written + at, runs.length);
       at += size;
     }
     write(stage.subarray(0, at));
-    runs++;
+    runs.push(rows);
     firstRow = columns.count;
     used = 0;
   }
@@ -79,7 +85,7 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
       const timestampLength = Buffer.byteLength(timestamp);
       const length = bytes.length + timestampLength;
       buffer ??= Buffer.allocUnsafeSlow(runBytes);
-      if (used + length > buffer.length) flush();
+      if (used + length > buffer.length || columns.count - firstRow === RUN_EVENTS_MAX) flush();
       if (length > buffer.length) buffer = Buffer.allocUnsafeSlow(length);
       columns.add(group, event, { length: bytes.length, timestampLength, offset: used }, isChanged);
       buffer.set(bytes, used);
@@ -89,24 +95,32 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
     *groups() {
       flush();
       buffer = undefined;
-      const readers = Array.from({ length: runs }, () => createReader(fd, written));
-      for (const rows of columns.sortedGroups())
-        yield { group: columns.group(rows[0]!), events: eventsOf(rows, readers) };
+      const readers = runs.map(() => createReader(fd, written));
+      const rows = mergeRuns(runs, columns.compare);
+      let next = rows.next();
+      const isOf = (group: number) => !next.done && columns.group(next.value) === group;
+      const eventsOf = function* (group: number) {
+        for (; isOf(group); next = rows.next()) yield eventOf(next.value!, readers);
+      };
+      while (!next.done) {
+        const group = columns.group(next.value);
+        yield { group, events: eventsOf(group) };
+        // Those that were not taken.
+        while (isOf(group)) next = rows.next();
+      }
     },
     close: () => closeSync(fd),
   };
 
-  function* eventsOf(rows: Uint32Array, readers: readonly Reader[]): Iterable<SpooledEvent> {
-    for (const row of rows) {
-      const { offset, length, timestampLength } = columns.place(row);
-      const bytes = readers[columns.run(row)]!(offset, length + timestampLength);
-      yield {
-        slice: bytes.subarray(0, length),
-        identity: columns.identity(row),
-        timestamp: bytes.subarray(length),
-        isChanged: columns.isChanged(row),
-      };
-    }
+  function eventOf(row: number, readers: readonly Reader[]): SpooledEvent {
+    const { offset, length, timestampLength } = columns.place(row);
+    const bytes = readers[columns.run(row)]!(offset, length + timestampLength);
+    return {
+      slice: bytes.subarray(0, length),
+      identity: columns.identity(row),
+      timestamp: bytes.subarray(length),
+      isChanged: columns.isChanged(row),
+    };
   }
 }
 

@@ -146,5 +146,5 @@ async function eraseEvents(
     else if (without.has(index)) data.erased(Buffer.from(range.hasher.leaf(index, event.bytes), "latin1"));
     else data.event(event.bytes, Buffer.from(event.identity, "hex"));
   }
-  return entryOf({ ...line, ...data.end() }, lineNonce, entry.replaces ?? entry.leaf);
+  return entryOf({ ...line, ...(await data.end()) }, lineNonce, entry.replaces ?? entry.leaf);
 }

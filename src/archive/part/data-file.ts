@@ -4,7 +4,7 @@ import { type Compress, createFrameCompressor } from "../../core/zstd.ts";
 import { createTree, HASH_BYTES } from "../log/tree.ts";
 import { type FrameSizes, keyFrame, type RangeKey, seekTable } from "./frames.ts";
 import { createEventHasher, type EventHasher, type NonceSource, noncesOf } from "./hashing.ts";
-import { createIdentityList, type IdentityList } from "./identity-list.ts";
+import { createIdentityList, type IdentitySummary } from "./identity-list.ts";
 
 /*
  * A data file: ranges of organizations one after the other, then the seek table. A range is a key frame and
@@ -43,7 +43,7 @@ export interface DataFileWriter {
   event(slice: Uint8Array, identity: Buffer): void;
   /** In place of an event that was erased: an empty line, with the leaf that it had. */
   erased(leaf: Uint8Array): void;
-  end(): RangeFacts;
+  end(): Promise<RangeFacts>;
   /** A whole range of another file as it is; gives its new offset. */
   copy(range: Buffer, sizes: readonly FrameSizes[]): number;
   /** Durable when it returns. */
@@ -136,11 +136,11 @@ export function createDataFile(
       open.erased.push([open.events, Buffer.from(leaf).toString("hex")]);
       line(open, new Uint8Array(0));
     },
-    end() {
+    async end() {
       const open = range!;
       flush(open);
       range = undefined;
-      return factsOf(open, identities, bytes);
+      return factsOf(open, await identities.summary(), bytes);
     },
     copy(stored, sizes) {
       const offset = bytes;
@@ -204,8 +204,7 @@ export function nonceSource(key: RangeKey): NonceSource {
   return (index) => key.events.toString("latin1", index * HASH_BYTES, (index + 1) * HASH_BYTES);
 }
 
-function factsOf(open: OpenRange, identities: IdentityList, end: number): RangeFacts {
-  const { sha256, held } = identities.summary();
+function factsOf(open: OpenRange, { sha256, held }: IdentitySummary, end: number): RangeFacts {
   return {
     events: open.events,
     offset: open.offset,

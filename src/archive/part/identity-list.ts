@@ -1,18 +1,24 @@
 import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 import { IDENTITY_BYTES } from "../../core/page-scratch.ts";
 
 const BUCKETS = 65_536;
 /** Fewer are sorted without buckets. */
 const MANY = 4096;
-/** Lines that are hashed at once. */
-const LINES = 1000;
+/** Polling and delivery have their turn after so many: these take some milliseconds. */
+const TURN_IDENTITIES = 4000;
 
 /** The identities of a range, in sixteen bytes each: as texts, those of a day with a million events would take 100 MB. */
 export interface IdentityList {
   clear(): void;
   push(identity: Buffer): void;
-  /** How many different ones there are, and their hash. */
-  summary(): { readonly held: number; readonly sha256: string };
+  /** How many different ones there are. The hash is publicly defined (A11): SHA-256 over the sorted distinct ones as texts, each with a line break. */
+  summary(): Promise<IdentitySummary>;
+}
+
+export interface IdentitySummary {
+  readonly held: number;
+  readonly sha256: string;
 }
 
 export function createIdentityList(): IdentityList {
@@ -41,39 +47,33 @@ export function createIdentityList(): IdentityList {
       }
       identity.copy(bytes, at);
     },
-    summary() {
+    async summary() {
+      const hash = createHash("sha256");
       let held = 0;
-      const counted = function* () {
-        for (const identity of distinct()) {
-          held++;
-          yield identity;
-        }
-      };
-      return { sha256: identitiesHash(counted()), held };
+      let lines = "";
+      for (const identity of distinct()) {
+        lines += `${identity}\n`;
+        if (++held % TURN_IDENTITIES !== 0) continue;
+        hash.update(lines);
+        lines = "";
+        await setImmediate();
+      }
+      return { sha256: hash.update(lines).digest("hex"), held };
     },
   };
 }
 
-/** Publicly defined (A11): SHA-256 over the sorted distinct identities, each with a line break. */
-export function identitiesHash(sorted: Iterable<string>): string {
-  const hash = createHash("sha256");
-  let lines: string[] = [];
-  const flush = () => {
-    if (lines.length > 0) hash.update(`${lines.join("\n")}\n`);
-    lines = [];
-  };
-  for (const identity of sorted) if (lines.push(identity) === LINES) flush();
-  flush();
-  return hash.digest("hex");
-}
-
-/** Identities are hashes: by their first two bytes they are spread evenly, and few are left to be compared. */
-function sortedRows(bytes: Buffer, count: number): Uint32Array {
+/**
+ * Identities are hashes: by their first two bytes they are spread evenly, and few are left to be compared. Those of a
+ * bucket are sorted when their turn comes.
+ */
+function* sortedRows(bytes: Buffer, count: number): Iterable<number> {
   const byBytes = (a: number, b: number) => compare(bytes, a, b);
   const rows = new Uint32Array(count);
   if (count < MANY) {
     for (let row = 0; row < count; row++) rows[row] = row;
-    return rows.sort(byBytes);
+    yield* rows.sort(byBytes);
+    return;
   }
   const bucketOf = (row: number) => (bytes[row * IDENTITY_BYTES]! << 8) | bytes[row * IDENTITY_BYTES + 1]!;
   const ends = new Uint32Array(BUCKETS + 1);
@@ -82,8 +82,7 @@ function sortedRows(bytes: Buffer, count: number): Uint32Array {
   const next = ends.slice();
   for (let row = 0; row < count; row++) rows[next[bucketOf(row)]!++] = row;
   for (let bucket = 0; bucket < BUCKETS; bucket++)
-    if (ends[bucket + 1]! - ends[bucket]! > 1) rows.subarray(ends[bucket], ends[bucket + 1]).sort(byBytes);
-  return rows;
+    yield* rows.subarray(ends[bucket], ends[bucket + 1]).sort(byBytes);
 }
 
 function compare(bytes: Buffer, a: number, b: number): number {

@@ -26,7 +26,8 @@ const dayShares = {
 export const calendarSchema = z.strictObject({
   madeMs: ms,
   days: z.array(z.strictObject(dayShares)).meta({
-    description: "The states are in organizations: 2.5 unread are two and a half organizations' day.",
+    description:
+      "The states are in organizations: 2.5 unread are two and a half organizations' day. Where services were added, an organization counts with each of its queries.",
   }),
   incomplete,
 });
@@ -77,7 +78,7 @@ export const windowsSchema = z.strictObject({
   account: z.string(),
   organization: z.string(),
   name: z.string(),
-  days: z.array(z.strictObject(dayShares)).meta({ description: "The states are shares of the day." }),
+  days: z.array(z.strictObject(dayShares)).meta({ description: "The states are shares of the day. Where several queries read the same time, the worst of their states counts." }),
   total: count,
   windows: z.array(windowSchema),
 });

@@ -7,11 +7,15 @@ const CALENDAR_DAYS = 90;
 
 export type DayState = (typeof DAY_STATES)[number];
 
-/** The part of a window that places it in a calendar. */
-export interface LedgerStretch {
+/** A stretch of time in one state. */
+export interface StateStretch {
   readonly fromMs: number;
   readonly toMs: number;
   readonly state: DayState;
+}
+
+/** The part of a window that places it in a calendar. */
+export interface LedgerStretch extends StateStretch {
   readonly apiCount: number | null;
   readonly heldCount: number | null;
   /** null: some were found, and of which organization is not known. */
@@ -30,21 +34,30 @@ export function createDays(nowMs: number) {
   /** Days of which a part has its counts together with another day. A sum of the rest would not be the day's. */
   const shared = new Set<CalendarDay>();
 
+  /** The days of the calendar that a stretch lies in. */
+  function* daysOf(stretch: StateStretch): Iterable<{ day: number; shares: CalendarDay }> {
+    const last = Math.floor((endOf(stretch) - 1) / DAY_MS);
+    for (let day = Math.max(Math.floor(stretch.fromMs / DAY_MS), firstDay); day <= last; day++) {
+      const shares = days[day - firstDay];
+      if (shares === undefined) return;
+      yield { day, shares };
+    }
+  }
+
   return {
-    add(window: LedgerStretch, weight: number): void {
-      // A live window has no length at first. It still shows its state.
-      const toMs = Math.max(window.toMs, window.fromMs + 1);
-      const from = Math.floor(window.fromMs / DAY_MS);
-      const to = Math.floor((toMs - 1) / DAY_MS);
-      for (let day = Math.max(from, firstDay); day <= to; day++) {
-        const shares = days[day - firstDay];
-        if (shares === undefined) break;
-        const inDayMs = Math.min(toMs, (day + 1) * DAY_MS) - Math.max(window.fromMs, day * DAY_MS);
-        shares[window.state] += (inDayMs / DAY_MS) * weight;
-        if (from < to && hasCounts(window)) shared.add(shares);
+    addState(stretch: StateStretch, weight: number): void {
+      for (const { day, shares } of daysOf(stretch)) {
+        const fromMs = Math.max(stretch.fromMs, day * DAY_MS);
+        const toMs = Math.min(endOf(stretch), (day + 1) * DAY_MS);
+        shares[stretch.state] += ((toMs - fromMs) / DAY_MS) * weight;
       }
-      const only = from === to ? days[from - firstDay] : undefined;
-      if (only !== undefined) count(only, window);
+    },
+    addCounts(window: LedgerStretch): void {
+      const isOneDay = Math.floor(window.fromMs / DAY_MS) === Math.floor((endOf(window) - 1) / DAY_MS);
+      if (!isOneDay && !hasCounts(window)) return;
+      for (const { shares } of daysOf(window))
+        if (isOneDay) count(shares, window);
+        else shared.add(shares);
     },
     /** Windows of one day that have read the same events. A group of several days has a window that crosses midnight. */
     lessen({ fromMs, toMs, apiCount, heldCount }: Excess): void {
@@ -59,6 +72,33 @@ export function createDays(nowMs: number) {
         rounded(shared.has(day) ? { ...day, apiCount: null, heldCount: null, askedMs: null } : day),
       ),
   };
+}
+
+/** A live window has no length at first. It still shows its state. */
+function endOf({ fromMs, toMs }: Pick<StateStretch, "fromMs" | "toMs">): number {
+  return Math.max(toMs, fromMs + 1);
+}
+
+/**
+ * The time of all windows, each moment once and with the worst state there. Windows of one organization overlap
+ * where services were added later: these are read apart.
+ */
+export function worstStates(windows: readonly StateStretch[]): StateStretch[] {
+  const edges = windows
+    .flatMap((window) => [
+      { ms: window.fromMs, state: window.state, change: 1 },
+      { ms: endOf(window), state: window.state, change: -1 },
+    ])
+    .sort((a, b) => a.ms - b.ms);
+  const open = noWindows();
+  const stretches: StateStretch[] = [];
+  for (const [at, { ms, state, change }] of edges.entries()) {
+    open[state] += change;
+    const toMs = edges[at + 1]?.ms ?? ms;
+    const worst = DAY_STATES.find((one) => open[one] > 0);
+    if (toMs > ms && worst !== undefined) stretches.push({ fromMs: ms, toMs, state: worst });
+  }
+  return stretches;
 }
 
 export function hasCounts({ state, apiCount, heldCount }: LedgerStretch): boolean {

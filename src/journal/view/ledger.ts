@@ -168,7 +168,9 @@ export function createLedgerView(db: State, clock: Clock) {
       if (live === 0 && reason === CAME_TWICE) sums.doubted++;
       sums.late += late;
       const weight = streams.get(streamId)?.organizations.length || 1;
-      days.add({ fromMs, toMs, state: shown, apiCount, heldCount, late, askedMs }, weight);
+      const stretch = { fromMs, toMs, state: shown, apiCount, heldCount, late, askedMs };
+      days.addState(stretch, weight);
+      days.addCounts(stretch);
     }
 
     function noteOwners(streamId: number, counts: string | null): void {

@@ -1,7 +1,7 @@
 import type { WindowsQuery, WindowsView, WindowView } from "../../core/view/windows.ts";
 import type { OwnerCounts, WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
-import { createDays } from "./days.ts";
+import { createDays, worstStates } from "./days.ts";
 import type { createLedgerView } from "./ledger.ts";
 import { type Overlaps, rowKey } from "./overlaps.ts";
 import type { WindowDays } from "./window-days.ts";
@@ -58,8 +58,10 @@ export function windowsOf(
     const { stream, counts } = rows[at]!;
     const query = streams.get(stream)!;
     const owners = query.organizations.length > 0 ? [owner] : ownersIn(counts);
-    for (const part of daysOf(window, query, owners, excess)) days.add(part, 1);
+    for (const part of daysOf(window, query, owners, excess)) days.addCounts(part);
   }
+  for (const stretch of worstStates(windows.filter(({ reader }) => reader === null)))
+    days.addState(stretch, 1);
   for (const one of excess) days.lessen(one);
   return {
     account,
