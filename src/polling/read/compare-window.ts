@@ -7,6 +7,7 @@ import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
 import { doubtfulAt, namedGaps } from "./missing-events.ts";
 import { createRepeats } from "./repeats.ts";
+import { createSeenEvents, type SeenEvents } from "./seen-events.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
 import { slicesOf } from "./slices.ts";
 import { createUndated } from "./undated.ts";
@@ -18,7 +19,7 @@ export interface Comparison {
   /** The service forgot a part before it could be compared. */
   readonly isForgotten: boolean;
   /** Every event with a distinct identity. */
-  readonly events: readonly { readonly timeMs: number; readonly owner: string }[];
+  readonly events: SeenEvents;
   /** Events that are not readable. */
   readonly skips: readonly NewGap[];
   /** Events that were not held, or that a gap names. */
@@ -37,7 +38,7 @@ export async function compareWindow(
   signal: AbortSignal,
 ): Promise<Comparison> {
   let withoutId = 0;
-  const events: { timeMs: number; owner: string }[] = [];
+  const events = createSeenEvents();
   const skips: NewGap[] = [];
   const doubtful: TimeStretch[] = [];
   const missing: MissingEvent[] = [];
@@ -54,7 +55,7 @@ export async function compareWindow(
     isForgotten = walked.isForgotten;
     if (againMs === stretch.fromMs) {
       // Everything comes again. An event that is missing stays named, also where it does not come again.
-      events.length = 0;
+      events.clear();
       doubtful.length = 0;
       withoutId = 0;
       repeats = createRepeats();
@@ -76,14 +77,14 @@ export async function compareWindow(
       const isHeld = isUnsure || held.has(identity);
       if (look === "again") continue;
       if (isUnsure) withoutId++;
-      if (look === "first") events.push({ timeMs, owner: ownerAt(page, index) });
+      if (look === "first") events.add(timeMs, ownerAt(page, index));
       if (isUnsure || look === "twin" || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
       if (!isUnsure && look === "first" && (!isHeld || places.has(timeMs)))
         missing.push(doubtfulAt(page, index, timeMs));
     }
   }
   undated.end(doubtful);
-  const everywhere = withoutId * 4 > events.length && withoutId > 100;
+  const everywhere = withoutId * 4 > events.count && withoutId > 100;
   return {
     events,
     skips,

@@ -152,11 +152,10 @@ async function fetchMissing(
 ) {
   const isSliced = (timeMs: number) => seen.slices.some((slice) => isInside(slice, timeMs));
   const skips = seen.skips.filter((gap) => isUnnamed(gap) || !isSliced(gap.fromMs));
-  const shown: Record<string, number> = {};
+  const shown = seen.events.countBy((timeMs) => !isSliced(timeMs));
   const show = (owner: string) => {
     shown[owner] = (shown[owner] ?? 0) + 1;
   };
-  for (const { timeMs, owner } of seen.events) if (!isSliced(timeMs)) show(owner);
   let found = 0;
   let shownAgain = 0;
   let isForgotten = false;
