@@ -160,6 +160,61 @@ describe("a verification beside a change of the archive", () => {
     }
   });
 
+  test("a closing that begins after its note was looked for and ends while the log is looked at again: all is valid", async () => {
+    const hangs = later();
+    const reached = later();
+    let isChanging = false;
+    const world = await open({
+      openStore: async (folder) => {
+        const store = await openDirectory(folder);
+        return {
+          ...store,
+          async replace(path, bytes) {
+            if (isChanging && path === "log/checkpoint") {
+              reached.resolve();
+              await hangs.promise;
+            }
+            return store.replace(path, bytes);
+          },
+        };
+      },
+    });
+    await fill(world, 0);
+    await world.closeAll();
+    await fill(world, 1);
+    isChanging = true;
+    let closing: Promise<unknown> | undefined;
+    let noteReads = 0;
+    let isLookedAtAgain = false;
+    const end = async () => {
+      hangs.resolve();
+      await closing;
+    };
+    const store: ArchiveStore = {
+      ...world.store,
+      async read(path, range) {
+        // Whichever of the two is read first then.
+        const isEnd = noteReads === 1 && isLookedAtAgain && path.startsWith("log/c");
+        const bytes = await world.store.read(path, range);
+        if (path === "log/closing" && ++noteReads === 1) {
+          closing = world.closeAll();
+          await reached.promise;
+        }
+        if (isEnd) await end();
+        return bytes;
+      },
+      async *list(prefix) {
+        yield* world.store.list(prefix);
+        isLookedAtAgain = true;
+      },
+    };
+    const result = await verifyArchive(store, { key: signer.verifier, nowMs: world.nowMs });
+    await end();
+    expect(noteReads).toBeGreaterThan(1);
+    expect(result.findings).toEqual([]);
+    expect(await world.verify()).toMatchObject({ findings: [], days: { valid: 2, total: 2 } });
+  });
+
   test("again and again until many days are closed: all is valid, and no day is left out at the end", async () => {
     // Days are closed one after the other, so that there are many checkpoints.
     await closeBeside(await open({ eventsMax: 1 }));
@@ -172,12 +227,14 @@ async function closeBeside(world: World, days = 12): Promise<void> {
   const closed = world.closeAll().finally(() => {
     isClosing = false;
   });
-  let looks = 0;
-  for (; isClosing || looks < 2; looks++) {
-    const { findings } = await world.verify({ sleep: systemClock.sleep });
-    expect(findings).toEqual([]);
+  try {
+    for (let looks = 0; isClosing || looks < 2; looks++) {
+      const { findings } = await world.verify({ sleep: systemClock.sleep });
+      expect(findings).toEqual([]);
+    }
+  } finally {
+    await closed;
   }
-  await closed;
   expect(await world.verify()).toMatchObject({ findings: [], days: { valid: days, total: days } });
 }
 

@@ -154,8 +154,10 @@ async function look(store: ArchiveStore, options: VerifyOptions, memory: Memory)
   return { verification, log, mayPass };
 }
 
+/** The note is read first: it goes after the checkpoint has changed, so a closing that ends between the two reads is seen. */
 async function isSameLog(store: ArchiveStore, { checkpoint, closing }: CheckedLog): Promise<boolean> {
-  const [newest, note] = [await store.read("log/checkpoint"), await store.read(CLOSING_FILE)];
+  const note = await store.read(CLOSING_FILE);
+  const newest = await store.read("log/checkpoint");
   const isSameNote = closing === undefined ? note === undefined : note?.equals(closing.bytes) === true;
   return newest?.equals(checkpoint.bytes) === true && isSameNote;
 }
