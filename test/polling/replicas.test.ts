@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "vitest";
 import { openProxied } from "./proxied.ts";
 import type { AnswerProxy, Exchange } from "./proxy.ts";
-import { COMPLETE, HOUR, MINUTE, START_MS, type World } from "./support.ts";
+import { COMPLETE, DAY, HOUR, MINUTE, START_MS, type World } from "./support.ts";
 
 let world: World | undefined;
 let proxy: AnswerProxy | undefined;
@@ -131,4 +131,38 @@ test("R9 a comparison that turned into a whole read remembers after an interrupt
   expect(await it.journal.gaps()).toMatchObject([
     { reason: "unreadable", detail: expect.stringContaining(LATE) },
   ]);
+});
+
+test("R36 after a long window was cut by its last comparison, the counts of each organization have a listed event once", async () => {
+  const account = { since: "5d" };
+  ({ world, proxy } = await openProxied({ simulator: { organizations: 2, events: 120, days: 5 }, account }));
+  const it = world;
+  proxy.change = (exchange) => {
+    if (!exchange.path.endsWith("/events") || exchange.query.fields !== undefined) return;
+    const events = JSON.parse(exchange.body.toString()) as { id: string }[];
+    const left = events.filter(({ id }) => id !== LATE);
+    if (left.length === events.length) return;
+    exchange.body = Buffer.from(JSON.stringify(left));
+    exchange.headers["x-result-count"] = String(left.length);
+  };
+  await it.drain();
+  await it.pass(3 * DAY, 12 * HOUR);
+  const [owner] = it.organizations;
+  const timestamp = new Date(START_MS - 4.5 * DAY).toISOString();
+  it.simulator.control.append(owner!, [{ id: LATE, timestamp }]);
+  const history = async () => (await it.windows()).filter(({ fromMs }) => fromMs < START_MS);
+  const before = (await history()).length;
+  const isCut = async () => (await history()).length > before;
+  await it.pass(76 * DAY, 4 * DAY);
+  for (let hours = 0; hours < 240 && !(await isCut()); hours += 12) await it.pass(12 * HOUR);
+  expect(await isCut()).toBe(true);
+  expect(await it.journal.gaps()).toMatchObject([{ reason: "unreadable", events: 1 }]);
+  const windows = await it.windows();
+  const sumOf = (id: string, at: 0 | 1) =>
+    windows.reduce((sum, { counts }) => sum + (counts?.[id]?.[at] ?? 0), 0);
+  for (const id of it.organizations) {
+    const served = [...it.simulator.control.allEvents({ organization: id })].length;
+    expect(sumOf(id, 0)).toBe(served);
+    expect(sumOf(id, 1)).toBe(id === owner ? served - 1 : served);
+  }
 });

@@ -139,8 +139,19 @@ export function withMissing(window: Window, missing: readonly MissingEvent[]): W
   const { apiCount, counts } = window;
   const dated = missing.filter(({ timeMs }) => timeMs !== UNDATED_MS);
   if (apiCount === null || dated.length === 0) return window;
-  const more: Record<string, readonly [number, number]> = {};
-  for (const { owner } of dated) more[owner] = [(more[owner]?.[0] ?? 0) + 1, 0];
-  const all = combined(counts, more, (before, now) => before + now);
+  const all = combined(counts, shownOf(dated), (before, now) => before + now);
   return { ...window, apiCount: apiCount + dated.length, counts: all };
+}
+
+/** The counts as they were before the service listed these events. */
+export function withoutMissing(counts: PassCounts, missing: readonly MissingEvent[]): PassCounts {
+  const before = combined(counts.counts, shownOf(missing), (all, now) => all - now);
+  return { ...counts, apiCount: counts.apiCount - missing.length, counts: before };
+}
+
+/** Shown, and not held. */
+function shownOf(events: readonly MissingEvent[]): OwnerCounts {
+  const counts: Record<string, readonly [number, number]> = {};
+  for (const { owner } of events) counts[owner] = [(counts[owner]?.[0] ?? 0) + 1, 0];
+  return counts;
 }

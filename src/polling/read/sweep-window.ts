@@ -2,7 +2,7 @@ import { gapKey, isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { LedgerNow } from "../../core/journal.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { DAY_MS, wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
-import { CAME_TWICE, newWindow, type Window } from "../../core/window.ts";
+import { CAME_TWICE, type MissingEvent, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { isInside, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
@@ -15,6 +15,7 @@ import {
   type PassCounts,
   withFormer,
   withMissing,
+  withoutMissing,
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
@@ -189,7 +190,9 @@ async function fetchMissing(
     shownAgain,
     isForgotten,
     // The former count has the events that a gap has named.
-    newlyMissing: missing.filter((event) => gapOf(seen.named, event) === undefined).length,
+    newlyMissing: missing.filter(
+      (event) => event.timeMs !== UNDATED_MS && gapOf(seen.named, event) === undefined,
+    ),
     awaited,
     passedOver: skips.length + gaps.length,
     filled,
@@ -259,16 +262,21 @@ function cutOff(
     counts,
     stored,
     newlyMissing,
-  }: { readonly counts: PassCounts; readonly stored: Window; readonly newlyMissing: number },
+  }: {
+    readonly counts: PassCounts;
+    readonly stored: Window;
+    readonly newlyMissing: readonly MissingEvent[];
+  },
 ) {
-  const left = (whole: number | null, part: number) => (whole === null ? null : Math.max(0, whole - part));
+  const left = (whole: number | null, part: number) => (whole === null ? null : difference(whole, part));
+  const known = withoutMissing(counts, newlyMissing);
   const rest = newWindow(window.stream, edgeMs, window.toMs, {
     state: window.state,
     askedMs: window.askedMs,
     sweeps: window.sweeps,
-    apiCount: left(stored.apiCount, counts.apiCount - newlyMissing),
-    heldCount: left(stored.heldCount, counts.heldCount),
-    counts: combined(stored.counts, counts.counts, difference),
+    apiCount: left(stored.apiCount, known.apiCount),
+    heldCount: left(stored.heldCount, known.heldCount),
+    counts: combined(stored.counts, known.counts, difference),
   });
   return {
     first: { ...window, toMs: edgeMs, ...counts },
