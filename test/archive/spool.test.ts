@@ -87,6 +87,25 @@ describe("A5 sorting in bounded memory", () => {
     spool.close();
   });
 
+  test("large events of many runs are read one at a time: no run keeps memory for its largest one", () => {
+    const size = 1_000_000;
+    const spool = createSpool(join(folder, "spool"), size);
+    // The small ones come last in their group, so that all runs are open until then.
+    for (let at = 0; at < 80; at++) spool.add(0, event("x".repeat(size), "2026-03-10T00:00:00Z", at), false);
+    for (let at = 0; at < 80; at++) spool.add(0, event("small", "2026-03-11T00:00:00Z", at), false);
+    const before = process.memoryUsage().arrayBuffers;
+    let most = 0;
+    let count = 0;
+    for (const { events } of spool.groups())
+      for (const { slice } of events) {
+        expect(slice.length).toBe(count++ < 80 ? size : 5);
+        most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+      }
+    expect(count).toBe(160);
+    expect(most).toBeLessThan(30_000_000);
+    spool.close();
+  });
+
   test("keeps a timestamp as served, whatever it contains", () => {
     const spool = createSpool(join(folder, "spool"), 1000);
     spool.add(0, event("a", "２０２６", 1), false);

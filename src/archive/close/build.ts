@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { type ArchivePage, archiveOwner, type Claim, type Plan } from "../../core/archive.ts";
 import type { PartFiles } from "../log/leaf.ts";
 import { createTree } from "../log/tree.ts";
@@ -36,11 +37,20 @@ export interface BuildSource {
   erasureRules(): string;
 }
 
-/** Polling and delivery have their turn after so many events: these take some milliseconds. */
+/** Polling and delivery have their turn after so many events or bytes: these take some milliseconds. */
 const TURN_EVENTS = 250;
+const TURN_BYTES = 500_000;
 
-function othersTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+/** Counts the work since the last turn. */
+function createTurns() {
+  let [events, bytes] = [0, 0];
+  return {
+    isOver: (size: number) => ++events > TURN_EVENTS || (bytes += size) > TURN_BYTES,
+    async others(): Promise<void> {
+      await setImmediate();
+      [events, bytes] = [0, 0];
+    },
+  };
 }
 
 /** Builds the files of several parts with one pass over their pages. Nothing is written to the store. */
@@ -130,9 +140,11 @@ async function spoolPage(
   spool: Spool,
   leftOut: ReturnType<typeof createLeftOut>,
 ): Promise<void> {
+  const turns = createTurns();
+  await turns.others();
   for (let index = 0; index < page.count; index++) {
-    if (index % TURN_EVENTS === 0) await othersTurn();
     const event = page.event(index);
+    if (turns.isOver(event.size)) await turns.others();
     const owner = archiveOwner(event.organization, event.provider, event.account);
     const plan = page.planOf(owner, event);
     const group = plan === undefined ? undefined : groupOf.get(plan)?.get(owner);
@@ -148,6 +160,7 @@ function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
   const data = createDataFile(dataFile, CODEC, frames);
   const tree = createTree();
   const entries: ManifestEntry[] = [];
+  const turns = createTurns();
   let [events, rawBytes, incomplete, gaps, differing] = [0, 0, 0, 0, 0];
   return {
     /** `isErased`: an erasure keeps events of this organization out, which explains a difference. */
@@ -156,9 +169,9 @@ function createPartWriter(plan: Plan, folder: string, frames: FrameMemory) {
       data.begin({ kind: "secret", secret });
       let [first, last]: [string | null, string | null] = [null, null];
       let changed = 0;
-      let written = 0;
+      await turns.others();
       for (const event of spooled) {
-        if (written++ % TURN_EVENTS === 0) await othersTurn();
+        if (turns.isOver(event.slice.length)) await turns.others();
         data.event(event.slice, event.identity);
         if (event.timestamp.length > 0) {
           last = event.timestamp.toString();

@@ -34,7 +34,10 @@ export interface SpooledEvent {
 const RUN_BYTES = 8_000_000;
 /** More would take long to sort at once. */
 const RUN_EVENTS_MAX = 16_384;
+/** Of one run, and of all runs together. */
 const BLOCK_BYTES = 262_144;
+const BLOCKS_BYTES = 16_000_000;
+const BLOCK_BYTES_MIN = 8192;
 
 export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
   const fd = openSync(path, "w+", 0o600);
@@ -95,7 +98,12 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
     *groups() {
       flush();
       buffer = undefined;
-      const readers = runs.map(() => createReader(fd, written));
+      const blockBytes = Math.min(
+        BLOCK_BYTES,
+        Math.max(BLOCK_BYTES_MIN, Math.floor(BLOCKS_BYTES / runs.length)),
+      );
+      const alone = { bytes: Buffer.alloc(0) };
+      const readers = runs.map(() => createReader(fd, written, blockBytes, alone));
       const rows = mergeRuns(runs, columns.compare);
       let next = rows.next();
       const isOf = (group: number) => !next.done && columns.group(next.value) === group;
@@ -126,22 +134,33 @@ export function createSpool(path: string, runBytes: number = RUN_BYTES): Spool {
 
 type Reader = (offset: number, length: number) => Buffer;
 
-/** Reads one run in blocks. The next block overwrites the last one. */
-function createReader(fd: number, size: number): Reader {
+/**
+ * Reads one run in blocks. The next block overwrites the last one. Very many runs have small blocks. An event that is
+ * larger than a block is read alone, into memory that all readers share: each run would otherwise keep its own.
+ */
+function createReader(fd: number, size: number, blockBytes: number, alone: { bytes: Buffer }): Reader {
   let block = Buffer.alloc(0);
   let [start, filled] = [0, 0];
   return (offset, length) => {
+    if (length > blockBytes) {
+      if (alone.bytes.length < length) alone.bytes = Buffer.allocUnsafeSlow(length);
+      read(fd, alone.bytes, offset, length);
+      return alone.bytes.subarray(0, length);
+    }
     if (offset < start || offset + length > start + filled) {
-      const wanted = Math.min(Math.max(length, BLOCK_BYTES), size - offset);
-      if (block.length < wanted) block = Buffer.allocUnsafeSlow(wanted);
-      for (filled = 0; filled < wanted; ) {
-        const got = readSync(fd, block, filled, wanted - filled, offset + filled);
-        if (got === 0)
-          throw new Error("The temporary file of closing is shorter than what was written to it.");
-        filled += got;
-      }
+      if (block.length === 0) block = Buffer.allocUnsafeSlow(blockBytes);
+      filled = Math.min(blockBytes, size - offset);
       start = offset;
+      read(fd, block, start, filled);
     }
     return block.subarray(offset - start, offset - start + length);
   };
+}
+
+function read(fd: number, bytes: Buffer, offset: number, length: number): void {
+  for (let at = 0; at < length; ) {
+    const got = readSync(fd, bytes, at, length - at, offset + at);
+    if (got === 0) throw new Error("The temporary file of closing is shorter than what was written to it.");
+    at += got;
+  }
 }
