@@ -17,6 +17,8 @@ export function mergedRuns(windows: readonly Window[], times: Times, nowMs: numb
   for (const window of windows) {
     // A pass under way ends where its window ended when it began: it would not read the rest of a larger one.
     if (window.state !== "sealed" || window.live || window.pass !== null) continue;
+    // A comparison that was asked for is not put off.
+    if (window.nextMs === 0) continue;
     const key = `${window.stream.id} ${window.sweeps} ${window.nextMs === null} ${window.reader}`;
     const run = runs.get(key) ?? [];
     const fits = run.length > 0 && run.at(-1)!.toMs === window.fromMs && isSmall(run[0]!, run, window);
@@ -37,8 +39,10 @@ export function mergedRuns(windows: readonly Window[], times: Times, nowMs: numb
   /** History that waits for its second look goes on waiting. */
   function nextOf({ sweeps, nextMs, ...merged }: Window, run: readonly Window[]): number | null {
     if (nextMs === null) return null;
-    if (sweeps < times.sweepsMs.length) return Math.max(...run.map((window) => window.nextMs ?? 0));
-    return sweepDueMs(merged, sweeps, times);
+    const listed = times.sweepsMs.length;
+    const lastMs = sweepDueMs(merged, Math.max(sweeps, listed), times);
+    if (sweeps >= listed || lastMs === null) return lastMs;
+    return Math.min(lastMs, Math.max(...run.map((window) => window.nextMs ?? 0)));
   }
 
   function flush(run: readonly Window[]): void {

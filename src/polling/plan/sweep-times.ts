@@ -10,7 +10,7 @@ export interface Times {
 }
 
 /** Windows up to this long are swept for the last time as a whole; longer ones a day at a time. */
-export const SLICE_MS_MAX = DAY_MS + 2 * 3_600_000;
+const SLICE_MS_MAX = DAY_MS + 2 * 3_600_000;
 
 export interface TimeStretch {
   readonly fromMs: number;
@@ -29,6 +29,45 @@ export function sweepDueMs(window: TimeStretch, sweep: number, times: Times): nu
     window.fromMs + times.retentionMs - times.lastSweepMs,
     window.toMs + times.sweepsMs.at(-1)!,
   );
+}
+
+/**
+ * An answer that leaves events out, with a count that fits, looks like the last page. So history that one pass has
+ * sealed is compared once more, as long after the pass as the last listed sweep comes after a window's end. It stays
+ * sealed, with that sweep undone. The days of a long window whose last sweep comes before are compared then.
+ */
+export function withSecondLook(window: Window, times: Times): Window {
+  if (window.state !== "sealed" || window.nextMs === null) return window;
+  const lookMs = lookDueMs(window, times);
+  // Its last sweep compares all of it before that.
+  if (window.nextMs <= lookMs && !isLong(window)) return window;
+  return { ...window, sweeps: times.sweepsMs.length - 1, nextMs: Math.min(window.nextMs, lookMs) };
+}
+
+/** When a window is due that was cut off from another, with its sweeps. */
+export function dueAfterCut(window: NewWindow, times: Times): number | null {
+  if (!awaitsLook(window, times)) return sweepDueMs(window, window.sweeps, times);
+  return Math.min(lookDueMs(window, times), sweepDueMs(window, times.sweepsMs.length, times)!);
+}
+
+/** Of a long window the last sweep compares the first day alone. */
+export function isLastSweepOfDay(window: Window, times: Times): boolean {
+  const listed = times.sweepsMs.length;
+  if (!isLong(window)) return false;
+  if (window.sweeps >= listed) return true;
+  return awaitsLook(window, times) && window.nextMs === sweepDueMs(window, listed, times);
+}
+
+function awaitsLook({ state, sweeps }: NewWindow, { sweepsMs }: Times): boolean {
+  return state === "sealed" && sweeps === sweepsMs.length - 1;
+}
+
+function lookDueMs({ askedMs }: NewWindow, { sweepsMs }: Times): number {
+  return askedMs! + sweepsMs.at(-1)!;
+}
+
+function isLong({ fromMs, toMs }: TimeStretch): boolean {
+  return toMs - fromMs > SLICE_MS_MAX;
 }
 
 /** A window that the clocks do not let be sealed is compared again after this. */
@@ -55,7 +94,7 @@ export function settledAfter<W extends Window | NewWindow>(
   let sweeps = window.sweeps;
   while (sweeps < listed && sweepDueMs(window, sweeps, times)! <= begunMs) sweeps++;
   const lastDueMs = sweepDueMs(window, listed, times)!;
-  if (sweeps === listed && lastDueMs <= begunMs && window.toMs - window.fromMs <= SLICE_MS_MAX) sweeps++;
+  if (sweeps === listed && lastDueMs <= begunMs && !isLong(window)) sweeps++;
   if (foundLate > 0 && sweeps >= listed) {
     // Not sealed yet: the last sweep is done again after the shortest wait.
     return {
@@ -73,6 +112,22 @@ export function settledAfter<W extends Window | NewWindow>(
     nextMs: sweepDueMs(window, sweeps, times),
     askedMs: begunMs,
   };
+}
+
+/**
+ * What a comparison, or a read in its place, makes of a window. `before`: as it was when that was due. History that was
+ * not sealed by its read has its second look too: a replica that was behind may have answered both.
+ */
+export function settledSweep(
+  before: Window,
+  window: Window,
+  begun: PassBegin,
+  found: number,
+  times: Times,
+): Window {
+  const settled = settledAfter(window, begun, found, times);
+  const isHistory = (before.askedMs ?? 0) >= sweepDueMs(before, times.sweepsMs.length - 1, times)!;
+  return before.state === "read" && isHistory ? withSecondLook(settled, times) : settled;
 }
 
 /** The parts of `wanted` that no stretch of `covered` covers. */

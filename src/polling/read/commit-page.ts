@@ -4,7 +4,7 @@ import { IDENTITY_BYTES, type PreparedPage } from "../../core/prepare-page.ts";
 import { DAY_MS, wholeSecondBefore } from "../../core/time.ts";
 import { CAME_TWICE, newWindow, type Pass, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-import { piecesOf, settledAfter, type TimeStretch } from "../plan/sweep-times.ts";
+import { piecesOf, settledAfter, type TimeStretch, withSecondLook } from "../plan/sweep-times.ts";
 import { addShown, countsFrom, heldQuery, type ShownCounts } from "./counts.ts";
 import type { Served } from "./fetch-page.ts";
 import { isUnordered, noteShuffled } from "./order.ts";
@@ -267,18 +267,6 @@ function cutUp(
 function unproven(window: Window, { sweepsMs }: PollContext["settings"]): Window {
   const sweeps = Math.min(window.sweeps, sweepsMs.length - 1);
   return { ...window, state: "read", sweeps, nextMs: window.askedMs };
-}
-
-/**
- * An answer that leaves events out, with a count that fits, looks like the last page. So history that one pass has
- * sealed is compared once more, as long after the pass as the last listed sweep comes after a window's end.
- */
-function withSecondLook(window: Window, { sweepsMs }: PollContext["settings"]): Window {
-  if (window.state !== "sealed" || window.nextMs === null) return window;
-  const lookMs = window.askedMs! + sweepsMs.at(-1)!;
-  // The last sweep comes before it.
-  if (window.nextMs <= lookMs) return window;
-  return { ...window, sweeps: sweepsMs.length - 1, nextMs: lookMs };
 }
 
 function report(context: PollContext, window: Window, appended: Appended, repeated: number): void {

@@ -5,7 +5,7 @@ import { DAY_MS, formatDuration } from "../../core/time.ts";
 import { type NewWindow, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { streamOf } from "../plan/scope.ts";
-import { settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
+import { dueAfterCut, settledAfter, type TimeStretch } from "../plan/sweep-times.ts";
 import { countsFrom, heldQuery, withCountsNow } from "./counts.ts";
 import { skippedIn } from "./pass.ts";
 
@@ -102,7 +102,7 @@ export async function cutUnchecked(context: PollContext, window: Window): Promis
     const due = newWindow(window.stream, edgeMs, window.toMs, { state, askedMs, sweeps, ...rest });
     return {
       put: [{ ...left, toMs: edgeMs, ...first }],
-      add: [{ ...due, nextMs: isDoubted ? nowMs + CLOCKS_MS : sweepDueMs(due, sweeps, settings) }],
+      add: [{ ...due, nextMs: isDoubted ? nowMs + CLOCKS_MS : dueAfterCut(due, settings) }],
       gaps,
     };
   });

@@ -5,7 +5,13 @@ import { DAY_MS, wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts"
 import { CAME_TWICE, type MissingEvent, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
-import { isInside, SLICE_MS_MAX, settledAfter, sweepDueMs, type TimeStretch } from "../plan/sweep-times.ts";
+import {
+  dueAfterCut,
+  isInside,
+  isLastSweepOfDay,
+  settledSweep,
+  type TimeStretch,
+} from "../plan/sweep-times.ts";
 import { type Comparison, compareWindow } from "./compare-window.ts";
 import {
   combined,
@@ -61,7 +67,8 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
   const late = window.late + found;
   if (isForgotten) return cutUnchecked(context, { ...window, late });
   const settled = (compared: Window) =>
-    settledAfter(
+    settledSweep(
+      window,
       { ...compared, late, reason: reasonAfter(window, found + awaited, shownAgain, passedOver) },
       seen.begun,
       found + awaited + shownAgain,
@@ -122,7 +129,8 @@ async function readAgain(
     const read = now.window(window.id);
     if (read === undefined) return {};
     const late = pass.fresh + read.late - window.late + (read.reason === CAME_TWICE ? 1 : 0);
-    const settled = settledAfter(withMissing(read, missing), seen.begun, late + fresh.length, settings);
+    const found = late + fresh.length;
+    const settled = settledSweep(window, withMissing(read, missing), seen.begun, found, settings);
     return { put: [settled], gaps, filled };
   });
   await warnOfMissing(context);
@@ -137,8 +145,7 @@ async function cutForReading(context: PollContext, window: Window, { toMs }: Tim
     const { state, askedMs, sweeps } = window;
     first = { ...window, toMs, ...parts.first };
     const rest = newWindow(window.stream, toMs, window.toMs, { state, askedMs, sweeps, ...parts.rest });
-    const nextMs = sweepDueMs(rest, sweeps, context.settings);
-    return { put: [first], add: [{ ...rest, nextMs }] };
+    return { put: [first], add: [{ ...rest, nextMs: dueAfterCut(rest, context.settings) }] };
   });
   return first;
 }
@@ -245,9 +252,9 @@ function withSkips(
   return [counted, ownerless];
 }
 
-function stretchOf({ settings }: PollContext, { fromMs, toMs, sweeps }: Window): TimeStretch {
-  const last = sweeps >= settings.sweepsMs.length;
-  return { fromMs, toMs: last && toMs - fromMs > SLICE_MS_MAX ? fromMs + DAY_MS : toMs };
+function stretchOf({ settings }: PollContext, window: Window): TimeStretch {
+  const { fromMs, toMs } = window;
+  return { fromMs, toMs: isLastSweepOfDay(window, settings) ? fromMs + DAY_MS : toMs };
 }
 
 /**
@@ -280,6 +287,6 @@ function cutOff(
   });
   return {
     first: { ...window, toMs: edgeMs, ...counts },
-    rest: { ...rest, nextMs: sweepDueMs(rest, rest.sweeps, context.settings) },
+    rest: { ...rest, nextMs: dueAfterCut(rest, context.settings) },
   };
 }
