@@ -36,13 +36,15 @@ export interface Journal {
   leftBehind(accounts: readonly string[]): Promise<readonly LeftBehind[]>;
   /**
    * The identities held for these organizations (null: the provider's own) in a half-open stretch of time; with
-   * `from`, only those that this query has shown. A portal and an organization may show the same event.
+   * `from`, only those that this query has shown. A portal and an organization may show the same event. With `timesMs`,
+   * only those of events at these times: very many others of the stretch then take no memory.
    */
   held(
     owners: readonly (string | null)[],
     fromMs: number,
     toMs: number,
     from?: Pick<Stream, "account" | "provider">,
+    timesMs?: ReadonlySet<number>,
   ): Promise<HeldIdentities>;
   /** How many events are held by owner (R36). */
   countHeld(query: HeldQuery): Promise<ReadonlyMap<string, number>>;

@@ -30,10 +30,15 @@ export function createIdentities(db: State) {
       return held;
     },
 
-    held(owners: readonly (string | null)[], fromMs: number, toMs: number): Map<string, number> {
+    held(
+      owners: readonly (string | null)[],
+      fromMs: number,
+      toMs: number,
+      timesMs?: ReadonlySet<number>,
+    ): Map<string, number> {
       const held = new Map<string, number>();
       for (const owner of owners) {
-        const [damaged] = load(held, owner ?? "", fromMs, toMs - 1);
+        const [damaged] = load(held, owner ?? "", fromMs, toMs - 1, timesMs);
         if (damaged !== undefined)
           throw new DamagedStateError(db.name, `the row ${damaged} of identities does not fit its checksum`);
       }
@@ -70,7 +75,13 @@ export function createIdentities(db: State) {
   }
 
   /** Gives the ids of damaged rows, which are left out. */
-  function load(held: Map<string, number>, owner: string, fromMs: number, lastMs: number): number[] {
+  function load(
+    held: Map<string, number>,
+    owner: string,
+    fromMs: number,
+    lastMs: number,
+    timesMs?: ReadonlySet<number>,
+  ): number[] {
     const damaged: number[] = [];
     for (const row of overlapping.iterate(owner, fromMs, lastMs) as Iterable<IdentityRow>) {
       if (!fitsChecksum(row)) {
@@ -81,7 +92,7 @@ export function createIdentities(db: State) {
       const view = new DataView(entries.buffer, entries.byteOffset, entries.length);
       for (let at = 0; at < entries.length; at += ENTRY_BYTES) {
         const timeMs = firstMs + view.getUint32(at + IDENTITY_BYTES + 4, true);
-        if (timeMs < fromMs || timeMs > lastMs) continue;
+        if (timeMs < fromMs || timeMs > lastMs || timesMs?.has(timeMs) === false) continue;
         held.set(
           entries.toString("latin1", at, at + IDENTITY_BYTES),
           view.getUint32(at + IDENTITY_BYTES, true),

@@ -181,8 +181,8 @@ export function createJournal(
     covered: async (account) => windows.covered(account),
     sealedElsewhere: async (account, beforeMs) => windows.sealedElsewhere(account, beforeMs),
     leftBehind: async (accounts) => windows.leftBehind(accounts),
-    async held(owners, fromMs, toMs, from) {
-      const held = identities.held(owners, fromMs, toMs);
+    async held(owners, fromMs, toMs, from, timesMs) {
+      const held = identities.held(owners, fromMs, toMs, timesMs);
       if (from !== undefined) for (const key of alsoSeen.unseen(owners, from, fromMs, toMs)) held.delete(key);
       return { count: held.size, has: (identity) => held.has(Buffer.from(identity).toString("latin1")) };
     },

@@ -78,12 +78,10 @@ export const windowsSchema = z.strictObject({
   account: z.string(),
   organization: z.string(),
   name: z.string(),
-  days: z
-    .array(z.strictObject(dayShares))
-    .meta({
-      description:
-        "The states are shares of the day. Where several queries read the same time, the worst of their states counts.",
-    }),
+  days: z.array(z.strictObject(dayShares)).meta({
+    description:
+      "The states are shares of the day. Where several queries read the same time, the worst of their states counts.",
+  }),
   total: count,
   windows: z.array(windowSchema),
 });

@@ -13,6 +13,9 @@ import { slicesOf } from "./slices.ts";
 import { createUndated } from "./undated.ts";
 import { pagesOf } from "./walk.ts";
 
+/** So many events are looked for one by one after the read. What lacks more is compared again in any case. */
+const DOUBTFUL_MAX = 20_000;
+
 export interface Comparison {
   /** When the first page was asked for. */
   readonly begun: PassBegin;
@@ -79,8 +82,8 @@ export async function compareWindow(
       if (isUnsure) withoutId++;
       if (look === "first") events.add(timeMs, ownerAt(page, index));
       if (isUnsure || look === "twin" || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
-      if (!isUnsure && look === "first" && (!isHeld || places.has(timeMs)))
-        missing.push(doubtfulAt(page, index, timeMs));
+      const isDoubtful = !isUnsure && look === "first" && (!isHeld || places.has(timeMs));
+      if (isDoubtful && missing.length < DOUBTFUL_MAX) missing.push(doubtfulAt(page, index, timeMs));
     }
   }
   undated.end(doubtful);

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import {
   type FilledStretch,
   type Gap,
@@ -27,9 +28,12 @@ import { identityBytesAt, ownerAt } from "./counts.ts";
  * 4. A sweep that sees the event and finds it held ends the gap. The same is true of an event that was passed over.
  */
 const TRIES_MS = 3_600_000;
-/** Events closer together than this are looked up together, up to so many. */
-const NEAR_MS = 1000;
+/** Events closer together than this are looked up together, up to so many in a stretch of this length. */
+const NEAR_MS = 3_600_000;
 const TOGETHER_MAX = 1000;
+const TOGETHER_MS_MAX = 6 * 3_600_000;
+/** Others have their turn after so many lookups. */
+const TURN_GROUPS = 20;
 
 export function doubtfulAt(page: PreparedPage, index: number, placeMs: number): MissingEvent {
   const identity = identityBytesAt(page, index).toString("hex");
@@ -157,9 +161,11 @@ async function heldAmong(
   doubtful: readonly MissingEvent[],
 ): Promise<ReadonlySet<MissingEvent>> {
   const found = new Set<MissingEvent>();
-  for (const group of groupsOf(doubtful)) {
+  for (const [at, group] of groupsOf(doubtful).entries()) {
+    if (at > 0 && at % TURN_GROUPS === 0) await setImmediate();
     const owners = [...new Set(group.map(({ owner }) => owner))];
-    const held = await journal.held(owners, group[0]!.timeMs, group.at(-1)!.timeMs + 1);
+    const times = new Set(group.map(({ timeMs }) => timeMs));
+    const held = await journal.held(owners, group[0]!.timeMs, group.at(-1)!.timeMs + 1, undefined, times);
     for (const event of group) if (held.has(Buffer.from(event.identity, "hex"))) found.add(event);
   }
   return found;
@@ -170,7 +176,8 @@ function groupsOf(doubtful: readonly MissingEvent[]): MissingEvent[][] {
   for (const event of [...doubtful].sort((a, b) => a.timeMs - b.timeMs)) {
     const group = groups.at(-1);
     const isNear = group !== undefined && event.timeMs - group.at(-1)!.timeMs <= NEAR_MS;
-    if (isNear && group.length < TOGETHER_MAX) group.push(event);
+    const isShort = isNear && event.timeMs - group[0]!.timeMs <= TOGETHER_MS_MAX;
+    if (isShort && group.length < TOGETHER_MAX) group.push(event);
     else groups.push([event]);
   }
   return groups;
