@@ -8,8 +8,9 @@ export interface Activation {
 
 /**
  * Activates the users of a job that are STAGED, or were created without a known state. A user that cannot be activated
- * does not keep the others from it. Each one is recorded when the service has answered; after a kill those that were
- * not recorded are activated again, which the service takes as done.
+ * does not keep the others from it. Each one is claimed first, so that two that activate a job share its users, and
+ * recorded when the service has answered. After a kill a claimed one can be activated again ten minutes later, which the
+ * service takes as done.
  */
 export async function activateStaged(
   { store, source, clock }: StartContext,
@@ -21,11 +22,14 @@ export async function activateStaged(
   const failed: { user: string; reason: string }[] = [];
   let activated = 0;
   for (const { id, userId, name } of store.users.staged(job)) {
+    const claimedMs = clock.now();
+    if (!(await store.change(() => store.users.claim(id, claimedMs)))) continue;
     try {
       await source(row.account).activate(row.organization ?? undefined, userId, signal);
       await store.change(() => store.users.activated(id, clock.now()));
       activated++;
     } catch (error) {
+      await store.change(() => store.users.unclaim(id, claimedMs));
       if (signal.aborted) throw error;
       failed.push({ user: name, reason: explain(error) });
     }

@@ -184,9 +184,14 @@ export interface JobFacts {
   readonly parts: readonly JobPart[];
 }
 
+/** A job that goes on after its end keeps the time of it while its import has another open job. */
+export function hasEnded({ ended_ms, state }: Pick<JobRow, "ended_ms" | "state">): boolean {
+  return ended_ms !== null && state !== "running" && state !== "quiet";
+}
+
 export function jobOf(row: JobRow, facts: JobFacts): Job {
   const offered = row.offered_ms === null ? null : facts.offered;
-  const hasEnded = row.ended_ms !== null;
+  const isOver = hasEnded(row);
   return {
     id: row.id,
     import: row.import,
@@ -204,11 +209,11 @@ export function jobOf(row: JobRow, facts: JobFacts): Job {
     reason: reasonOf(row, facts),
     firstEventAt: isoOrNull(row.first_event_ms),
     lastEventAt: isoOrNull(row.last_event_ms),
-    endedAt: isoOrNull(row.ended_ms),
+    endedAt: isOver ? isoOrNull(row.ended_ms) : null,
     counts: facts.counts,
     offered,
     offerNote: row.offer_note,
-    unaccounted: hasEnded && offered !== null && row.offer_note === null ? facts.waiting : null,
+    unaccounted: isOver && offered !== null && row.offer_note === null ? facts.waiting : null,
     staged: facts.staged,
     summary: summaryOf(row, offered, facts),
     parts: [...facts.parts],
@@ -240,13 +245,13 @@ function summaryOf(row: JobRow, offered: number | null, { counts, waiting }: Job
     const known = words.length === 0 ? "No outcome is known" : words.join(", ");
     return `${known}; the number of users offered is not known`;
   }
-  const hasEnded = row.ended_ms !== null;
+  const isOver = hasEnded(row);
   if (row.offer_note !== null) {
     const unsure = waiting === 0 ? "without an outcome" : "without an outcome, perhaps left out";
-    words.push(`${waiting} ${hasEnded ? unsure : "waiting"}`);
+    words.push(`${waiting} ${isOver ? unsure : "waiting"}`);
     return `at most ${offered} offered: ${words.join(", ")}`;
   }
-  words.push(hasEnded ? `${waiting} unaccounted` : `${waiting} waiting`);
+  words.push(isOver ? `${waiting} unaccounted` : `${waiting} waiting`);
   return `${offered} offered: ${words.join(", ")}`;
 }
 

@@ -16,7 +16,7 @@ export function duePolls(
   signal: AbortSignal,
 ): { job: number; poll: () => Promise<void> }[] {
   const { store } = context;
-  return store.jobs.rows({ open: true }).flatMap((job) => {
+  return store.jobs.rows({ followed: true }).flatMap((job) => {
     if (job.kind !== "workday") return [];
     const due = partsDue(context, job, nowMs);
     const poll = async () => {
@@ -133,18 +133,33 @@ const DONE =
   /^(success|successful|succeeded|complete|completed|finished|done|ok|imported|created|updated|reactivated|skipped|ignored|unchanged)$/;
 
 /** Messages of a finished result that say that the user was not imported. */
-const FAILED = /\b(failed|failure|rejected|denied|not (created|updated|imported))\b/i;
+const FAILED =
+  /\b(failed|failures?|rejected|denied|refused|aborted|errors?|invalid|unable|unsuccessful(ly)?|could not|couldn't|cannot|can't|not (be )?(successfully )?(created|updated|imported))\b/i;
+/** "1 created, 0 failed" is no failure. */
+const NO_FAILURE =
+  /\b(0|no|without( any)?) (failed|failures?|errors?|rejected)\b|\b(failed|failures?|errors?|rejected): ?0\b/gi;
+
+/** Empty for what says nothing: an absent value, an empty list or object, false. */
+function wordsOf(value: unknown): string {
+  if (value === undefined || value === null || value === false) return "";
+  if (typeof value !== "object") return String(value);
+  return Object.keys(value).length === 0 ? "" : JSON.stringify(value);
+}
 
 /** A status that is not known leaves the user pending, so its results are asked for again. */
 function outcomeOf(result: Result): { outcome: UserOutcome; reason: string | undefined } {
   const status = String(result.status ?? "")
     .trim()
     .toLowerCase();
-  const message = String(result.statusMsg ?? result.message ?? result.error ?? "");
+  const errors = [result.error, result.errors].map(wordsOf).find((words) => words !== "");
+  const message =
+    [result.statusMsg, result.message].map(wordsOf).find((words) => words !== "") ?? errors ?? "";
   const reason = message.slice(0, 500) || undefined;
   if (
     /fail|error|reject|denied|refused|invalid|cancel|abort|timed?.?out/.test(status) ||
-    FAILED.test(message)
+    FAILED.test(message.replace(NO_FAILURE, "")) ||
+    result.success === false ||
+    errors !== undefined
   )
     return { outcome: "failed", reason: reason ?? `the service's status is "${status}"` };
   if (!DONE.test(status)) {

@@ -1,7 +1,7 @@
 import type { Log } from "../core/log.ts";
 import type { ReadUntil } from "../core/roster.ts";
 import { formatDuration } from "../core/time.ts";
-import type { JobPart, JobRow } from "./job.ts";
+import { hasEnded, type JobPart, type JobRow } from "./job.ts";
 import type { ImportStore } from "./store/open.ts";
 import type { PartRow } from "./store/parts.ts";
 import { takePart } from "./take-part.ts";
@@ -46,20 +46,22 @@ const RESOLVE_WITHIN_MS = 86_400_000;
 /** Makes every move that is due at this time, in one change. */
 export async function moveJobs(context: WatchContext, nowMs: number): Promise<void> {
   const { jobs, change } = context.store;
-  const isIdle = [jobs.rows({ open: true }), jobs.rows({ state: "uncertain" }), jobs.endedEarly(nowMs)].every(
-    (rows) => rows.length === 0,
-  );
+  const isIdle = [
+    jobs.rows({ followed: true }),
+    jobs.rows({ state: "uncertain" }),
+    jobs.endedEarly(nowMs),
+  ].every((rows) => rows.length === 0);
   if (!isIdle) await change(() => moveNow(context, nowMs));
 }
 
 function moveNow(context: WatchContext, nowMs: number): void {
   const { jobs, parts } = context.store;
-  for (const job of [...jobs.rows({ open: true }), ...jobs.rows({ state: "uncertain" })]) {
+  for (const job of [...jobs.rows({ followed: true }), ...jobs.rows({ state: "uncertain" })]) {
     if (nowMs > job.requested_ms + RESOLVE_WITHIN_MS) continue;
     for (const part of parts.of(job.id))
       if (part.state === "uncertain") resolvePart(context, job, part, nowMs);
   }
-  for (const job of jobs.rows({ open: true })) settleJob(context, job.id, nowMs);
+  for (const job of jobs.rows({ followed: true })) settleJob(context, job.id, nowMs);
   for (const job of jobs.endedEarly(nowMs)) {
     jobs.move(job.id, "running", nowMs, { endedMs: null, reason: null });
     context.log.info({ job: job.id, import: job.import }, "Import goes on after its end.");
@@ -70,7 +72,7 @@ function moveNow(context: WatchContext, nowMs: number): void {
 export function settleJob(context: ProgressContext, id: number, nowMs: number): void {
   const { store } = context;
   const job = store.jobs.row(id);
-  if (job === undefined || job.ended_ms !== null) return;
+  if (job === undefined || hasEnded(job)) return;
   if (job.origin === "elsewhere") {
     watchSilence(context, job, nowMs);
     return;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { StartContext } from "./context.ts";
-import type { JobRow } from "./job.ts";
+import { hasEnded, type JobRow } from "./job.ts";
 import { settleJob } from "./progress.ts";
 import { TRIES_MAX } from "./send-parts.ts";
 import { NOT_FINISHED, NOT_STARTED, takePart } from "./take-part.ts";
@@ -60,7 +60,7 @@ function endJob(
   by: string,
   why: string | undefined,
 ): void {
-  if (job.ended_ms !== null && job.state !== "uncertain")
+  if (hasEnded(job) && job.state !== "uncertain")
     throw new Error(`Job ${job.id} has ended already (${job.ended_by === null ? job.state : job.reason}).`);
   const nowMs = clock.now();
   for (const { part, state } of store.parts.of(job.id)) {

@@ -304,6 +304,17 @@ describe("paging", () => {
     expect(requests).toBe(3);
   });
 
+  it("keeps results apart that name their users in nested fields alone", async () => {
+    await open((_request, response) => {
+      const rows = [1, 2, 3].map((at) => ({
+        ...{ id: "j1", status: "finished", statusMsg: "created" },
+        persistedFields: { username: `u${at}` },
+      }));
+      response.end(JSON.stringify(rows));
+    });
+    expect(await all(client.workdayResults("w1", "j1", OPTIONS))).toHaveLength(3);
+  });
+
   const sorted: [string, (client: ManagementClient) => AsyncIterable<unknown>][] = [
     lists[0]!,
     lists[1]!,

@@ -532,6 +532,30 @@ it("activates the STAGED users of a job, once each", async () => {
   expect(await activateStaged(context, id, forever)).toEqual({ activated: 0, failed: [] });
 });
 
+it("two that activate the users of a job at once share them, and one that failed can be activated again", async () => {
+  const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(6));
+  const imports = run(source);
+  const { id } = await start(source, WORKDAY);
+  await imports.apply(Array.from({ length: 6 }, (_, at) => created("j1", `w${at}`)));
+  // A claim is void ten minutes later, by the clock of the state file.
+  clock.set(new Date().toISOString());
+  let isRefused = true;
+  const slow = {
+    ...source,
+    async activate(organization: string | undefined, user: string, signal: AbortSignal) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (user === "id-w3" && isRefused) throw new Error("refused");
+      return source.activate(organization, user, signal);
+    },
+  };
+  const context = startContext(db, slow, clock, log);
+  const both = await Promise.all([1, 2].map(() => activateStaged(context, id, forever)));
+  expect(both[0]!.activated + both[1]!.activated).toBe(5);
+  expect(source.activated.toSorted()).toEqual(["id-w0", "id-w1", "id-w2", "id-w4", "id-w5"]);
+  isRefused = false;
+  expect(await activateStaged(context, id, forever)).toEqual({ activated: 1, failed: [] });
+});
+
 it("raises an alarm for a failed, a missed and an overlapped run, and clears it with a good one", async () => {
   const alarms = createAlarms(clock, log);
   const kinds = () => alarms.list().map(({ kind, subject }: Alarm) => `${kind} ${subject}`);

@@ -410,6 +410,33 @@ describe("an uncertain start", () => {
     expect(jobs.list({}).map((job) => job.state)).toEqual(["running", "uncertain"]);
   });
 
+  describe("that is identified after its deadline, while its import has another open job", () => {
+    async function identified() {
+      const { id } = await start(sourceOf([LOST]));
+      jobs.move(id, "uncertain", clock.now(), { endedMs: clock.now() });
+      await start(sourceOf([started("j2")]));
+      await resolveJob({ store: jobs.store, clock, log }, id, { serviceJob: "j1" }, "ann");
+      expect(jobs.job(id)).toMatchObject({ state: "running", endedAt: null });
+      return id;
+    }
+
+    it("ends by silence", async () => {
+      const id = await identified();
+      const imports = run(sourceOf([]), []);
+      for (let minutes = 0; minutes < 30; minutes++) {
+        clock.advance(MINUTE_MS);
+        await imports.step(forever);
+      }
+      expect(jobs.job(id)).toMatchObject({ state: "finished", endedAt: expect.any(String) });
+    });
+
+    it("can be ended by a person", async () => {
+      const id = await identified();
+      await resolveJob({ store: jobs.store, clock, log }, id, { ended: true }, "ann");
+      expect(jobs.job(id)).toMatchObject({ state: "ended" });
+    });
+  });
+
   it("is resolved by a person", async () => {
     const { id } = await start(sourceOf([LOST]));
     await resolveJob({ store: jobs.store, clock, log }, id, { serviceJob: "j5" }, "ann");
@@ -604,6 +631,13 @@ describe("a Workday import", () => {
     ["finished", "not created: the address is in use", "failed"],
     ["COMPLETED", "created", "created"],
     ["success", undefined, "updated"],
+    ["completed", "User could not be created: duplicate email", "failed"],
+    ["completed", "Unable to create user", "failed"],
+    ["finished", "User was not successfully created", "failed"],
+    ["finished", "creation aborted", "failed"],
+    ["done", "User creation was unsuccessful", "failed"],
+    ["completed", "Invalid email address", "failed"],
+    ["finished", "created: 0 errors, no failures", "created"],
   ] as const)(
     'a result with the status "%s" and the message %s is %s',
     async (status, statusMsg, outcome) => {
@@ -615,6 +649,20 @@ describe("a Workday import", () => {
       expect(jobs.counts(id)).toMatchObject({ [outcome]: 1 });
     },
   );
+
+  it.each([
+    [{ success: false }, "failed"],
+    [{ statusMsg: "", error: "email already exists" }, "failed"],
+    [{ errors: [{ message: "username taken" }] }, "failed"],
+    [{ statusMsg: "created", error: null, errors: [], success: true }, "created"],
+  ])("a finished result with %j is %s", async (more, outcome) => {
+    const source = sourceOf([started("w-1")], () => [{ status: "finished", username: "anna", ...more }], [
+      worker("anna"),
+    ]);
+    const { id } = await start(source, { application: undefined, workday: "wd1" });
+    await run(source, []).step(forever);
+    expect(jobs.counts(id)).toMatchObject({ [outcome]: 1 });
+  });
 
   it("names a status that it does not know, and asks again", async () => {
     let status = "stuck";

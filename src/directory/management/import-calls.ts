@@ -165,14 +165,16 @@ function digestOf(row: Raw): string {
 }
 
 const RESULT_NAMES = ["id", "_id", "systemUserId", "system_user_id", "userId", "username", "email"];
-const RESULT_WORDS = ["status", "statusMsg", "message", "error", "operation"];
+const RESULT_WORDS = ["status", "statusMsg", "message", "error", "errors", "success", "operation"];
 
 /**
  * A row of results may change while the job runs, for example in a time that it carries. It counts as new only where it
  * says something else about its user: a service that ignores `skip` would be read without end.
  */
 function resultKeyOf(row: Raw): string {
-  const names = RESULT_NAMES.map((name) => row[name]);
+  const nested = row.persistedFields;
+  const inner = typeof nested === "object" && nested !== null ? (nested as Raw) : {};
+  const names = [row, inner].flatMap((fields) => RESULT_NAMES.map((name) => fields[name]));
   if (!names.some((name) => typeof name === "string" && name !== "")) return digestOf(row);
   return digestOf({ names, words: RESULT_WORDS.map((word) => row[word]) });
 }

@@ -47,6 +47,8 @@ export interface JobFilter {
   readonly account?: string | undefined;
   readonly import?: string | undefined;
   readonly open?: boolean | undefined;
+  /** Open ones, and those that went on after their end while their import had another open job. */
+  readonly followed?: boolean | undefined;
   readonly limit?: number | undefined;
 }
 
@@ -280,6 +282,7 @@ function rowsOf(prepared: (sql: string) => Statement<unknown[], JobRow>, filter:
     values.push(filter[column]);
   }
   if (filter.open === true) tests.push("ended_ms IS NULL");
+  if (filter.followed === true) tests.push("(ended_ms IS NULL OR state IN ('running', 'quiet'))");
   const where = tests.length > 0 ? `WHERE ${tests.join(" AND ")}` : "";
   const select = prepared(`SELECT * FROM jobs ${where} ORDER BY requested_ms DESC, id DESC LIMIT ?`);
   return select.all(...values, filter.limit ?? 1000);

@@ -2,9 +2,14 @@ import type { Database } from "better-sqlite3";
 import { PASSED_OVER } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 
+/** Who activates a user claims it for so long, in `activated_ms`. */
+const CLAIM_MS = 600_000;
+
 /** Users of a job that can be activated; takes the job's number. */
-export const STAGED = `job = ? AND outcome IN ('created', 'updated', 'reactivated') AND user_id IS NOT NULL
-  AND activated_ms IS NULL AND (user_state = 'STAGED' OR (user_state IS NULL AND outcome = 'created'))`;
+export const CAN_BE_ACTIVATED = `outcome IN ('created', 'updated', 'reactivated') AND user_id IS NOT NULL
+  AND (activated_ms IS NULL OR activated_ms < unixepoch('subsec') * 1000 - ${CLAIM_MS})
+  AND (user_state = 'STAGED' OR (user_state IS NULL AND outcome = 'created'))`;
+export const STAGED = `job = ? AND ${CAN_BE_ACTIVATED}`;
 
 /** Takes the job's number. A list that is only half stored, or is being stored, does not count. */
 const COUNTED = `job = ? AND (number IS NULL OR outcome NOT IN ('pending', 'skipped')
