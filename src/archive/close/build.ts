@@ -45,7 +45,11 @@ const TURN_BYTES = 500_000;
 function createTurns() {
   let [events, bytes] = [0, 0];
   return {
-    isOver: (size: number) => ++events > TURN_EVENTS || (bytes += size) > TURN_BYTES,
+    isOver(size: number): boolean {
+      events++;
+      bytes += size;
+      return events > TURN_EVENTS || bytes > TURN_BYTES;
+    },
     async others(): Promise<void> {
       await setImmediate();
       [events, bytes] = [0, 0];
