@@ -4,20 +4,13 @@ import { foldName } from "../fold-name.ts";
 import type { ImportNews, ImportUser } from "../import-news.ts";
 import type { Counts, JobEvent, JobUser, UserOutcome } from "../job.ts";
 import type { OfferedUser } from "../source.ts";
+import { type Activations, openActivations } from "./activations.ts";
 import { createFolding, nameKeyOf } from "./name-keys.ts";
 import { type OfferedRows, openOfferedRows } from "./offered-rows.ts";
-import {
-  CAN_BE_ACTIVATED,
-  countsOf,
-  jobTotals,
-  listOf,
-  STAGED,
-  timelineOf,
-  type UserTotals,
-} from "./user-views.ts";
+import { countsOf, jobTotals, listOf, timelineOf, type UserTotals } from "./user-views.ts";
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
-export interface Users extends OfferedRows {
+export interface Users extends OfferedRows, Activations {
   /**
    * Stores a slice of what the source offered; `first` is the place of its first user in the list. A user with a reason
    * is skipped; the others belong to a part. A user that events named before keeps its outcome.
@@ -42,13 +35,6 @@ export interface Users extends OfferedRows {
   totals(job: number): UserTotals;
   list(job: number, filter: { outcome?: UserOutcome | undefined; limit: number; offset: number }): JobUser[];
   timeline(job: number, page: { limit: number; offset: number }): JobEvent[];
-  /** Users of the job that can be activated: created or updated, known by id, not activated yet. */
-  staged(job: number): { readonly id: number; readonly userId: string; readonly name: string }[];
-  /** False: somebody else activates the user, or has done so. A claim whose process ended is void after ten minutes. */
-  claim(id: number, nowMs: number): boolean;
-  /** The activation failed. */
-  unclaim(id: number, nowMs: number): void;
-  activated(id: number, nowMs: number): void;
 }
 
 export interface NewUser {
@@ -182,16 +168,10 @@ export function openUsers(db: Database): Users {
     `SELECT 1 FROM job_users u WHERE job = ? AND part = ? AND (told_by = 'results'
        OR EXISTS (SELECT 1 FROM job_events e WHERE e.user = u.id)) LIMIT 1`,
   );
-  const claim = db.prepare(`UPDATE job_users SET activated_ms = ? WHERE id = ? AND ${CAN_BE_ACTIVATED}`);
-  const unclaim = db.prepare(
-    "UPDATE job_users SET activated_ms = NULL WHERE id = ? AND activated_ms = ? AND user_state IS NOT 'ACTIVATED'",
-  );
-  const staged = db.prepare<[number], { id: number; userId: string; name: string }>(
-    `SELECT id, user_id AS userId, coalesce(username, email, user_id) AS name FROM job_users WHERE ${STAGED} ORDER BY id`,
-  );
 
   return {
     ...openOfferedRows(db),
+    ...openActivations(db),
     offer(job, users, first = 0) {
       for (const [at, { user, part, skipped, isPosted }] of users.entries()) {
         const number = first + at;
@@ -284,17 +264,6 @@ export function openUsers(db: Database): Users {
     totals: (job) => jobTotals(db, job),
     list: (job, filter) => listOf(db, job, filter),
     timeline: (job, page) => timelineOf(db, job, page),
-    staged: (job) => staged.all(job),
-    claim: (id, nowMs) => claim.run(nowMs, id).changes === 1,
-    unclaim(id, nowMs) {
-      unclaim.run(id, nowMs);
-    },
-    activated(id, nowMs) {
-      db.prepare("UPDATE job_users SET activated_ms = ?, user_state = 'ACTIVATED' WHERE id = ?").run(
-        nowMs,
-        id,
-      );
-    },
   };
 }
 
