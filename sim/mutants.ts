@@ -52,7 +52,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: "R3",
     what: "history that one pass has sealed is not compared again",
-    file: "src/polling/read/commit-page.ts",
+    file: "src/polling/plan/sweep-times.ts",
     text: 'if (window.state !== "sealed" || window.nextMs === null) return window;',
     replacement: "if (window.sweeps >= 0) return window;",
     focus: SHORT_HISTORY,
