@@ -139,12 +139,15 @@ const FAILED =
 const NO_FAILURE =
   /\b(0|no|without( any)?) (failed|failures?|errors?|rejected)\b|\b(failed|failures?|errors?|rejected): ?0\b/gi;
 
-/** Empty for what says nothing: an absent value, an empty list or object, false. */
+/** Empty for what says nothing: an absent value, an empty list or object, false, 0. */
 function wordsOf(value: unknown): string {
-  if (value === undefined || value === null || value === false) return "";
+  if (value === undefined || value === null || value === false || value === 0) return "";
   if (typeof value !== "object") return String(value);
   return Object.keys(value).length === 0 ? "" : JSON.stringify(value);
 }
+
+/** The import of the user has not ended. */
+const IN_PROGRESS = /^$|pend|queue|running|progress|process|started|scheduled/;
 
 /** A status that is not known leaves the user pending, so its results are asked for again. */
 function outcomeOf(result: Result): { outcome: UserOutcome; reason: string | undefined } {
@@ -158,13 +161,15 @@ function outcomeOf(result: Result): { outcome: UserOutcome; reason: string | und
   if (
     /fail|error|reject|denied|refused|invalid|cancel|abort|timed?.?out/.test(status) ||
     FAILED.test(message.replace(NO_FAILURE, "")) ||
-    result.success === false ||
+    (result.success === false && !IN_PROGRESS.test(status)) ||
     errors !== undefined
   )
     return { outcome: "failed", reason: reason ?? `the service's status is "${status}"` };
   if (!DONE.test(status)) {
-    const isKnown = /^$|pend|queue|running|progress|process|started|scheduled/.test(status);
-    return { outcome: "pending", reason: isKnown ? undefined : `the service's status is "${status}"` };
+    return {
+      outcome: "pending",
+      reason: IN_PROGRESS.test(status) ? undefined : `the service's status is "${status}"`,
+    };
   }
   const words = `${status} ${message.toLowerCase()} ${String(result.operation ?? "").toLowerCase()}`;
   if (/skip|ignored|unchanged|no change/.test(words))

@@ -655,7 +655,9 @@ describe("a Workday import", () => {
     [{ statusMsg: "", error: "email already exists" }, "failed"],
     [{ errors: [{ message: "username taken" }] }, "failed"],
     [{ statusMsg: "created", error: null, errors: [], success: true }, "created"],
-  ])("a finished result with %j is %s", async (more, outcome) => {
+    [{ statusMsg: "created", errors: 0 }, "created"],
+    [{ status: "running", success: false }, "pending"],
+  ])("a result with %j is %s", async (more, outcome) => {
     const source = sourceOf([started("w-1")], () => [{ status: "finished", username: "anna", ...more }], [
       worker("anna"),
     ]);
