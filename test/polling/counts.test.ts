@@ -30,18 +30,37 @@ test("R36 when the service forgets events of one organization and shows more of 
     ["b", 7],
   ]);
   const before = { apiCount: 15, counts: { a: [10, 10], b: [5, 5] } as const };
-  expect(largerCounts(before, countsFrom(group, { a: 8, b: 7 }, held, 0))).toEqual({
+  expect(largerCounts(before, countsFrom(group, { a: 8, b: 7 }, held, 0), 0)).toEqual({
     apiCount: 17,
     heldCount: 17,
     counts: { a: [10, 10], b: [7, 7] },
   });
   // One event was passed over, before and now.
-  expect(largerCounts({ ...before, apiCount: 16 }, countsFrom(group, { a: 8, b: 7 }, held, 1)).apiCount).toBe(
-    18,
-  );
+  expect(
+    largerCounts({ ...before, apiCount: 16 }, countsFrom(group, { a: 8, b: 7 }, held, 1), 0).apiCount,
+  ).toBe(18);
   // The event that had no known owner has one by now: it is not counted twice.
   const owned = { apiCount: 16, counts: { a: [8, 8], b: [7, 7] } } as const;
-  expect(largerCounts(owned, countsFrom(group, { a: 9, b: 7 }, held, 0)).apiCount).toBe(16);
+  expect(largerCounts(owned, countsFrom(group, { a: 9, b: 7 }, held, 0), 0).apiCount).toBe(16);
   const alone = { apiCount: 10, counts: null };
-  expect(largerCounts(alone, countsFrom(stream, { a: 8 }, new Map([["a", 10]]), 1)).apiCount).toBe(10);
+  expect(largerCounts(alone, countsFrom(stream, { a: 8 }, new Map([["a", 10]]), 1), 0).apiCount).toBe(10);
+});
+
+test("R36 a look that finds a late event and is short of another has not shown fewer than are held", () => {
+  const group = { ...stream, organizations: ["a", "b"] };
+  const held = new Map([
+    ["a", 11],
+    ["b", 5],
+  ]);
+  const before = { apiCount: 15, counts: { a: [10, 10], b: [5, 5] } as const };
+  expect(largerCounts(before, countsFrom(group, { a: 10, b: 5 }, held, 0), 1)).toEqual({
+    apiCount: 16,
+    heldCount: 16,
+    counts: { a: [11, 11], b: [5, 5] },
+  });
+  const alone = { apiCount: 10, counts: null };
+  expect(largerCounts(alone, countsFrom(stream, { a: 10 }, new Map([["a", 11]]), 0), 1).apiCount).toBe(11);
+  // The found event was counted before, when an answer was short of it.
+  const short = { apiCount: 11, counts: null };
+  expect(largerCounts(short, countsFrom(stream, { a: 11 }, new Map([["a", 11]]), 0), 1).apiCount).toBe(11);
 });

@@ -166,3 +166,21 @@ test("R36 after a long window was cut by its last comparison, the counts of each
     expect(sumOf(id, 1)).toBe(id === owner ? served - 1 : served);
   }
 });
+
+test("R36 a comparison that finds a late event while the service hides another one counts both as shown", async () => {
+  const it = await openReplicas(() => false);
+  for (let hours = 0; hours < 24 && (await it.held()).length === 0; hours++) await it.pass(HOUR);
+  expect(await around(it)).toMatchObject({ apiCount: 1, heldCount: 1 });
+  const timestamp = new Date(START_MS - 10 * MINUTE).toISOString();
+  it.simulator.control.append(it.organizations[0]!, [{ id: LATER, timestamp }]);
+  proxy!.change = (exchange) => {
+    if (!exchange.path.endsWith("/events")) return;
+    const events = JSON.parse(exchange.body.toString()) as { id: string }[];
+    const left = events.filter(({ id }) => id !== LATE);
+    exchange.body = Buffer.from(JSON.stringify(left));
+    exchange.headers["x-result-count"] = String(left.length);
+  };
+  await it.pass(30 * HOUR, HOUR);
+  expect(await it.held()).toHaveLength(2);
+  expect(await around(it)).toMatchObject({ apiCount: 2, heldCount: 2 });
+});

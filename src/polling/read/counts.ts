@@ -108,17 +108,27 @@ function ownerlessIn({ apiCount, counts }: Pick<Window, "apiCount" | "counts">):
 /**
  * When the service shows fewer events than before, it has forgotten some: the former count stays. It may show more of
  * another organization at the same time, so the whole is counted from its parts. An event without a known owner may
- * have one by now, so only those of this look are added.
+ * have one by now, so only those of this look are added. A look that found so many events that the former count lacks
+ * may be short of others: what is held of them was shown.
  */
-export function largerCounts(window: Pick<Window, "apiCount" | "counts">, counts: PassCounts): PassCounts {
-  const parts = combined(counts.counts, window.counts ?? {}, (now, before, side) =>
-    side === "api" ? Math.max(now, before) : now,
+export function largerCounts(
+  window: Pick<Window, "apiCount" | "counts">,
+  counts: PassCounts,
+  found: number,
+): PassCounts {
+  const larger = (now: number, before: number, held: number) =>
+    Math.max(now, before, Math.min(before + found, held));
+  const { counts: own, heldCount } = counts;
+  const parts: Record<string, readonly [number, number]> = { ...own };
+  for (const owner of new Set([...Object.keys(parts), ...Object.keys(window.counts ?? {})])) {
+    const [api, held] = parts[owner] ?? [0, 0];
+    parts[owner] = [larger(api, window.counts?.[owner]?.[0] ?? 0, held), held];
+  }
+  const apiCount = Math.max(
+    larger(counts.apiCount, window.apiCount ?? 0, heldCount),
+    shownIn(own && parts) + ownerlessIn(counts),
   );
-  return {
-    ...counts,
-    apiCount: Math.max(counts.apiCount, window.apiCount ?? 0, shownIn(parts) + ownerlessIn(counts)),
-    counts: parts,
-  };
+  return { apiCount, heldCount, counts: own && parts };
 }
 
 /** The service may have forgotten events that it showed before, and that are held still. */

@@ -79,8 +79,10 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
     const counts = countedIn(now);
     const stored = now.window(window.id) ?? window;
     if (stretch.toMs === window.toMs) {
-      const before = isGrownBy(found, window, stored) ? window : stored;
-      return { put: [settled({ ...window, ...largerCounts(before, counts) })], ...ledger };
+      const larger = isGrownBy(found, window, stored)
+        ? largerCounts(window, counts, found)
+        : largerCounts(stored, counts, 0);
+      return { put: [settled({ ...window, ...larger })], ...ledger };
     }
     const { first, rest } = cutOff(context, window, stretch.toMs, { counts, stored, newlyMissing });
     return { put: [settled(first)], add: [rest], ...ledger };
