@@ -33,6 +33,7 @@ import { importSourceOf } from "./directory/import-source.ts";
 import type { RequestDispatcher } from "./directory/transport.ts";
 import { createImports } from "./imports/create-imports.ts";
 import { isAsRestored, restoredCopy, restoredMs } from "./journal/backup.ts";
+import { createCheckpoints } from "./journal/checkpoints.ts";
 import { createRequests } from "./journal/command-queue.ts";
 import type { State } from "./journal/database.ts";
 import { keepUnattributed } from "./journal/dead-letters.ts";
@@ -133,6 +134,8 @@ async function assemble(
   const traces = telemetry?.tracer === undefined ? undefined : await tracesOf(telemetry.tracer);
   const journal = traces === undefined ? untraced : { ...untraced, ...traces.journal(untraced) };
   journal.onAppend(() => wake.wake());
+  const checkpoints = options.lane === undefined ? createCheckpoints(db, config.state, log) : undefined;
+  journal.onAppend(() => checkpoints?.look());
   const loops = createLoops(clock, wake);
   let draining = false;
   const isDraining = () => draining;
@@ -157,16 +160,7 @@ async function assemble(
   const archives: RunningArchive[] = [];
   const accounts = config.accounts.map((account) =>
     openAccount(account, {
-      journal,
-      roster,
-      clock,
-      alarms,
-      metrics,
-      log,
-      gate,
-      preparer,
-      memory,
-      traces,
+      ...{ journal, roster, clock, alarms, metrics, log, gate, preparer, memory, traces },
       shard: config.shard,
       polling: { ...archivePolling(config, archives, usedShare), restored: restoredCopy(db) },
       dispatcher: options.dispatcher,
@@ -287,6 +281,7 @@ async function assemble(
       await Promise.allSettled(accounts.map((account) => account.close()));
       await Promise.all([preparer.close(), options.encoder?.close()]);
       await journal.close();
+      await checkpoints?.close();
       db.close();
       lock.release();
     },

@@ -1,11 +1,14 @@
-// A process that appends pages and moves a reader, to be killed at any moment: node append-driver.js FILE.
+// A process that appends pages and moves a reader, to be killed at any moment: node append-driver.js FILE. A thread
+// copies the log into the file after every few pages.
 // Event numbers rise without end. The cursor of the one window counts the pages that were appended, and the
 // reader's state the events that it has passed, so that a later process can check what fits.
 
 import { ordinaryMemory } from "../../dist/src/core/buffer-pool.js";
 import { systemClock } from "../../dist/src/core/clock.js";
+import { silentLog } from "../../dist/src/core/log.js";
 import { preparePage } from "../../dist/src/core/prepare-page.js";
 import { newWindow } from "../../dist/src/core/window.js";
+import { createCheckpoints } from "../../dist/src/journal/checkpoints.js";
 import { openState } from "../../dist/src/journal/database.js";
 import { createJournal } from "../../dist/src/journal/journal.js";
 import { takeLock } from "../../dist/src/journal/lock.js";
@@ -17,6 +20,8 @@ const file = process.argv[2];
 const lock = takeLock(file);
 const db = openState(file);
 const journal = createJournal(db, systemClock);
+const checkpoints = createCheckpoints(db, file, silentLog, { waiting: 20, whole: 40 });
+journal.onAppend(() => checkpoints.look());
 const space = createSpace(db, file, 1e9);
 const stream = await journal.stream({
   account: "acme",
