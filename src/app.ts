@@ -14,6 +14,7 @@ import { importRefusal } from "./app/shard.ts";
 import { definitionOf, fastFormatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
 import { viewOptions } from "./app/view.ts";
 import { createSinkWatch } from "./app/watch-sinks.ts";
+import { fitWindowTimes } from "./app/window-times.ts";
 import type { Config } from "./config/schema.ts";
 import type { Actions } from "./core/actions.ts";
 import { createAlarms } from "./core/alarms.ts";
@@ -110,6 +111,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     const preparer = options.preparer ?? createPreparer(clock);
     const journal = createJournal(db, clock, memory, preparer, options.lane?.damagedPage);
     if (!options.repairing) await placeReaders(config, journal, options.log);
+    await fitWindowTimes(db, config);
     return await assemble({ ...options, clock, memory, preparer }, db, journal, lock);
   } catch (error) {
     db?.close();

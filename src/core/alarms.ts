@@ -10,6 +10,7 @@ export const ALARM_KINDS = [
   "loss_near",
   "loss_of_refused_near",
   "expired",
+  "history_limited",
   "foreign_events",
   "oversized_event",
   "unreadable_event",

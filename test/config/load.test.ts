@@ -28,6 +28,16 @@ const withSink = (sink: string) => problems(`accounts: [${ACCOUNT}]\nsinks: [${s
 const withAccount = (account: string) => problems(`accounts: [${account}]\nsinks: [${SINK}]\n`);
 
 describe("checking a config", () => {
+  test("refuses a sweep that comes when the service has forgotten the window", () => {
+    const account = "{ name: acme, region: us, apiKey: { env: KEY }, retention: 15d }";
+    const withSweeps = (sweeps: string) =>
+      problems(`accounts: [${account}]\nsinks: [${SINK}]\npolling: { sweeps: [${sweeps}] }\n`);
+    expect(withSweeps("10m, 20d")).toEqual([
+      expect.stringMatching(/^accounts\[0\]\.retention: is "15d"; the last of "polling\.sweeps" comes 20d after/),
+    ]);
+    expect(withSweeps("10m, 14d")).toEqual([]);
+  });
+
   test("takes the least there can be, and fills in the rest", () => {
     const config = parseConfig(`accounts: [${ACCOUNT}]\nsinks: [${SINK}]\n`, "x");
     expect(config).toMatchObject({

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { type Simulator, type SimulatorOptions, startSimulator } from "../../simulator/index.ts";
 import { type Account, openAccount } from "../../src/app/account.ts";
+import { fitWindowTimes } from "../../src/app/window-times.ts";
 import { parseConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { type Alarm, createAlarms } from "../../src/core/alarms.ts";
@@ -125,6 +126,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       given = { ...given, ...change };
       config = configOf(simulator, folder, given);
       Object.assign(world, open());
+      await fitWindowTimes(world.db, config);
     },
     windows: () => world.journal.windows(),
     async held() {
@@ -169,6 +171,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+  await fitWindowTimes(world.db, config);
   return world;
 
   function open() {

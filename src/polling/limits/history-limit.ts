@@ -1,6 +1,7 @@
-import { DAY_MS } from "../../core/time.ts";
+import { DAY_MS, formatDuration } from "../../core/time.ts";
 import { newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
+import { leaveUnchecked } from "../read/forgotten.ts";
 import { probe } from "../read/probe.ts";
 import type { SourceFault } from "../read/source.ts";
 
@@ -23,6 +24,7 @@ export async function isLimitOfHistory(
 }
 
 const LIMITED = "the plan keeps less history";
+const UNCHECKED = `${LIMITED}, so it was not compared again`;
 
 /** Whether a window is refused for this reason. */
 export function isHistoryLimit(reason: string | null): boolean {
@@ -31,7 +33,7 @@ export function isHistoryLimit(reason: string | null): boolean {
 
 /**
  * The stretch before the plan's limit is refused and tried again every day, since plans change (R34). The rest
- * goes on, and a window that was read stays read.
+ * goes on. What was read of that stretch stays read, with a gap: events that are missing in it cannot be seen.
  */
 export async function limitHistory(
   context: PollContext,
@@ -42,11 +44,13 @@ export async function limitHistory(
   const reason = `${LIMITED}: ${fault.message}`;
   const { journal, serviceClock } = context;
   const nextMs = serviceClock.now() + DAY_MS;
-  if (window.state !== "unread") {
-    await journal.changeWindows({ put: [{ ...window, pass: null, nextMs, reason }] });
-    return;
-  }
   const limitMs = await limitOf(context, window, fault, signal);
+  warnOfLimit(context, limitMs);
+  if (window.state !== "unread") {
+    const restMs = window.nextMs === 0 ? 0 : undefined;
+    const edgeMs = Math.min(limitMs, window.toMs);
+    return leaveUnchecked(context, { ...window, nextMs, reason }, edgeMs, { detail: UNCHECKED, restMs });
+  }
   const refused = { ...window, state: "refused" as const, pass: null, reason, nextMs };
   if (limitMs >= window.toMs) {
     await journal.changeWindows({ put: [refused] });
@@ -55,6 +59,18 @@ export async function limitHistory(
   await journal.changeWindows({
     put: [{ ...refused, toMs: limitMs }],
     add: [newWindow(window.stream, limitMs, window.toMs, { reader: window.reader })],
+  });
+}
+
+/** With a longer retention the last comparison of a window comes when the plan no longer serves it. */
+function warnOfLimit({ account, alarms, serviceClock, settings }: PollContext, limitMs: number): void {
+  const days = Math.max(1, Math.floor((serviceClock.now() - limitMs) / DAY_MS));
+  alarms.raise({
+    kind: "history_limited",
+    subject: account,
+    message: `The plan serves only about the last ${days === 1 ? "day" : `${days} days`}, and the config says that the service keeps ${formatDuration(settings.retentionMs)}. What is older is not read, and what was read of it is not compared again.`,
+    remedy: `Set the account's "retention" to what the plan keeps (about ${days}d), and "since" to no more: then every window is compared before the service forgets it. \`tidemark coverage\` lists the gaps.`,
+    severity: "warning",
   });
 }
 

@@ -1,7 +1,8 @@
-import type { Window } from "../../core/window.ts";
+import type { LedgerNow } from "../../core/journal.ts";
+import { newWindow, type Window, type WindowChange } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { closedWindow } from "../read/commit-page.ts";
-import { horizonMs } from "../read/forgotten.ts";
+import { countsOfParts, HORIZON_MARGIN_MS, horizonMs } from "../read/forgotten.ts";
 import type { TimeStretch } from "./sweep-times.ts";
 
 export interface ReconcileRequest extends TimeStretch {
@@ -12,8 +13,8 @@ export interface ReconcileRequest extends TimeStretch {
 /**
  * Makes every window that overlaps the stretch due now, to be compared by identities as for sealing; what the
  * live windows have read becomes windows of their own for it. Refused and expired windows that the service may
- * still hold are read again (R34). A window that the service has begun to forget is not changed: an answer
- * about it proves nothing (R5). Gives how many are due.
+ * still hold are read again (R34). Of a window that the service has begun to forget, only the part that it holds is due:
+ * an answer about the rest proves nothing (R5). Gives how many are due.
  */
 export async function compareAgain(
   context: PollContext,
@@ -29,7 +30,12 @@ export async function compareAgain(
       // Reads and merges go on meanwhile, so each window is looked at as it is now.
       const window = now.window(id);
       if (window === undefined || isRunning(window)) return {};
-      if (!isAskedFor(window, wanted) || window.fromMs < edgeMs) return {};
+      if (!isAskedFor(window, wanted)) return {};
+      if (window.fromMs < edgeMs) {
+        const change = heldPart(now, window, edgeMs + HORIZON_MARGIN_MS);
+        if (change !== undefined) count++;
+        return change ?? {};
+      }
       if (window.live) {
         const closed = closedWindow(context, window).map((read) => ({ ...read, nextMs: 0 }));
         count += closed.length;
@@ -37,11 +43,25 @@ export async function compareAgain(
       }
       if (window.state !== "read" && window.state !== "sealed") return {};
       count++;
-      return {
-        put: [{ ...window, sweeps: Math.min(window.sweeps, settings.sweepsMs.length - 1), nextMs: 0 }],
-      };
+      return { put: [{ ...window, sweeps: listedSweeps(window), nextMs: 0 }] };
     });
   return count;
+
+  function listedSweeps({ sweeps }: Window): number {
+    return Math.min(sweeps, settings.sweepsMs.length - 1);
+  }
+
+  /** The forgotten part stays as due as it was. */
+  function heldPart(now: LedgerNow, window: Window, fromMs: number): WindowChange | undefined {
+    const { state, askedMs, toMs, stream } = window;
+    if (window.live || (state !== "read" && state !== "sealed") || fromMs >= toMs) return undefined;
+    const { first, rest } = countsOfParts(now, window, fromMs);
+    const held = { state, askedMs, sweeps: listedSweeps(window), nextMs: 0, ...rest };
+    return {
+      put: [{ ...window, toMs: fromMs, pass: null, ...first }],
+      add: [newWindow(stream, fromMs, toMs, held)],
+    };
+  }
 }
 
 /** Refused and expired windows become unread where the service may still hold a part of them (R34). Gives how many. */

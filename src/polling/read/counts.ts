@@ -131,6 +131,20 @@ export function largerCounts(
   return { apiCount, heldCount, counts: own && parts };
 }
 
+/**
+ * The day of a long window with counts of its own. What is held of it and not shown now was shown before: it is in the
+ * former count of the whole, and would stay in that of the rest.
+ */
+export function withShownBefore(day: PassCounts, whole: Pick<Window, "apiCount" | "counts">): PassCounts {
+  const shown = (now: number, held: number, former: number) => Math.max(now, Math.min(held, former));
+  if (day.counts === null)
+    return { ...day, apiCount: shown(day.apiCount, day.heldCount, whole.apiCount ?? 0) };
+  const counts: Record<string, readonly [number, number]> = {};
+  for (const [owner, [api, held]] of Object.entries(day.counts))
+    counts[owner] = [shown(api, held, whole.counts?.[owner]?.[0] ?? 0), held];
+  return { ...day, apiCount: day.apiCount + shownIn(counts) - shownIn(day.counts), counts };
+}
+
 /** The service may have forgotten events that it showed before, and that are held still. */
 export function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCounts): ShownCounts {
   if (toMs !== window.toMs || window.heldCount === null) return shown;

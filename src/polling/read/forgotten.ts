@@ -83,7 +83,7 @@ function countsBefore(now: LedgerNow, { stream, fromMs, pass }: Window, toMs: nu
  * waits before it is tried again, because it would be cut again at once, a few milliseconds each time.
  */
 export async function cutUnchecked(context: PollContext, window: Window): Promise<void> {
-  const { journal, serviceClock, settings } = context;
+  const { journal, serviceClock } = context;
   const nowMs = serviceClock.earlierNow();
   const edgeMs = Math.min(window.toMs, horizonMs(context, nowMs) + HORIZON_MARGIN_MS);
   if (edgeMs <= window.fromMs)
@@ -91,25 +91,49 @@ export async function cutUnchecked(context: PollContext, window: Window): Promis
       put: [{ ...withCountsNow(now, window), pass: null, nextMs: nowMs + CLOCKS_MS }],
     }));
   const reason = window.state === "sealed" ? window.reason : UNCHECKED;
-  const gaps = await uncheckedGaps(context, window, edgeMs);
-  const left = { ...window, pass: null, reason, nextMs: null };
+  const isDoubted = edgeMs < horizonMs(context);
+  const restMs = isDoubted ? nowMs + CLOCKS_MS : undefined;
+  const left = { ...window, reason, nextMs: null };
+  return leaveUnchecked(context, left, edgeMs, {
+    detail: UNCHECKED,
+    restMs: window.nextMs === 0 ? 0 : restMs,
+  });
+}
+
+/**
+ * Cuts a window that was read. What is before this time cannot be compared: it stays as it is given, with a gap for the
+ * events that may have come late. The rest stays due.
+ */
+export async function leaveUnchecked(
+  context: PollContext,
+  window: Window,
+  edgeMs: number,
+  { detail, restMs }: { readonly detail: string; readonly restMs: number | undefined },
+): Promise<void> {
+  const { journal, settings } = context;
+  const gaps = await uncheckedGaps(context, window, edgeMs, detail);
+  const left = { ...window, pass: null };
   if (edgeMs === window.toMs)
     return journal.changeWindows((now) => ({ put: [withCountsNow(now, left)], gaps }));
   const { state, askedMs, sweeps } = window;
-  const isDoubted = edgeMs < horizonMs(context);
   await journal.changeWindows((now) => {
     const { first, rest } = countsOfParts(now, window, edgeMs);
     const due = newWindow(window.stream, edgeMs, window.toMs, { state, askedMs, sweeps, ...rest });
     return {
       put: [{ ...left, toMs: edgeMs, ...first }],
-      add: [{ ...due, nextMs: isDoubted ? nowMs + CLOCKS_MS : dueAfterCut(due, settings) }],
+      add: [{ ...due, nextMs: restMs ?? dueAfterCut(due, settings) }],
       gaps,
     };
   });
 }
 
 /** Organizations that were taken out of the config on purpose leave no gap. Refused and deleted ones do. */
-async function uncheckedGaps(context: PollContext, window: Window, toMs: number): Promise<NewGap[]> {
+async function uncheckedGaps(
+  context: PollContext,
+  window: Window,
+  toMs: number,
+  detail: string,
+): Promise<NewGap[]> {
   const { organizations } = window.stream;
   const wanted = new Set(
     context.roster
@@ -121,7 +145,7 @@ async function uncheckedGaps(context: PollContext, window: Window, toMs: number)
   if (organizations.length > 0 && here.length === 0) return [];
   const stream =
     here.length === organizations.length ? window.stream : await streamOf(context, window.stream, here);
-  return [{ stream, fromMs: window.fromMs, toMs, reason: "unchecked", detail: UNCHECKED, events: null }];
+  return [{ stream, fromMs: window.fromMs, toMs, reason: "unchecked", detail, events: null }];
 }
 
 function isWanted({ state, reason }: RosterEntry): boolean {

@@ -4,6 +4,7 @@ import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { DAY_MS, wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
 import { CAME_TWICE, type MissingEvent, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
+import { isHistoryLimit } from "../limits/history-limit.ts";
 import { SWEEP } from "../limits/pace.ts";
 import {
   dueAfterCut,
@@ -22,6 +23,7 @@ import {
   withFormer,
   withMissing,
   withoutMissing,
+  withShownBefore,
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
@@ -84,7 +86,8 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
         : largerCounts(stored, counts, 0);
       return { put: [settled({ ...window, ...larger })], ...ledger };
     }
-    const { first, rest } = cutOff(context, window, stretch.toMs, { counts, stored, newlyMissing });
+    const day = { counts: withShownBefore(counts, stored), stored, newlyMissing };
+    const { first, rest } = cutOff(context, window, stretch.toMs, day);
     return { put: [settled(first)], add: [rest], ...ledger };
   });
   if (passedOver + seen.named.length > 0) await warnOfMissing(context);
@@ -92,11 +95,11 @@ export async function sweepWindow(context: PollContext, window: Window, signal: 
 
 /**
  * The doubt about events that came twice ends with a comparison in which nothing does, and that finds nothing. A comparison
- * without gaps ends the reason of an event that was passed over.
+ * without gaps ends the reason of an event that was passed over, and any ends that of a plan that kept less.
  */
 function reasonAfter({ reason }: Window, found: number, shownAgain: number, gaps: number): string | null {
   if (shownAgain > 0) return CAME_TWICE;
-  if (isPassedOver(reason) && gaps === 0) return null;
+  if ((isPassedOver(reason) && gaps === 0) || isHistoryLimit(reason)) return null;
   return reason === CAME_TWICE && found === 0 ? null : reason;
 }
 
@@ -204,7 +207,8 @@ async function fetchMissing(
     ),
     awaited,
     passedOver: skips.length + gaps.length,
-    filled,
+    // It is compared now, after all.
+    filled: [...filled, { stream: window.stream, ...stretch, reasons: ["unchecked"] as const }],
     gaps: named,
     met,
     countedIn: (now: LedgerNow) => {
