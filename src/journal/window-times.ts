@@ -17,7 +17,7 @@ export function timesKept(db: State): string | null {
 export async function fitWindows(
   db: State,
   times: string,
-  fit: (account: string, window: StoredTimes) => Due,
+  fitted: (account: string, window: StoredTimes) => Due,
 ): Promise<void> {
   if (timesKept(db) === times) return;
   const select = db.prepare(
@@ -32,7 +32,7 @@ export async function fitWindows(
     for (let rows: (StoredTimes & { account: string })[], last = 0; ; last = rows.at(-1)!.id) {
       rows = select.all(last) as typeof rows;
       for (const { account, ...window } of rows) {
-        const { sweeps, nextMs } = fit(account, window);
+        const { sweeps, nextMs } = fitted(account, window);
         if (sweeps !== window.sweeps || nextMs !== window.nextMs) update.run(sweeps, nextMs, window.id);
       }
       if (rows.length < TOGETHER) break;

@@ -33,7 +33,9 @@ describe("checking a config", () => {
     const withSweeps = (sweeps: string) =>
       problems(`accounts: [${account}]\nsinks: [${SINK}]\npolling: { sweeps: [${sweeps}] }\n`);
     expect(withSweeps("10m, 20d")).toEqual([
-      expect.stringMatching(/^accounts\[0\]\.retention: is "15d"; the last of "polling\.sweeps" comes 20d after/),
+      expect.stringMatching(
+        /^accounts\[0\]\.retention: is "15d"; the last of "polling\.sweeps" comes 20d after/,
+      ),
     ]);
     expect(withSweeps("10m, 14d")).toEqual([]);
   });
