@@ -64,7 +64,7 @@ export async function limitHistory(
 
 /** With a longer retention the last comparison of a window comes when the plan no longer serves it. */
 function warnOfLimit({ account, alarms, serviceClock, settings }: PollContext, limitMs: number): void {
-  const days = Math.max(1, Math.floor((serviceClock.now() - limitMs) / DAY_MS));
+  const days = Math.max(1, Math.round((serviceClock.now() - limitMs) / DAY_MS));
   alarms.raise({
     kind: "history_limited",
     subject: account,
