@@ -112,10 +112,18 @@ export function readableIn(plan: Plan, event: ModelEvent): Interval | null {
   if (lateMs <= overlapMs - 10_000) return { fromMs: shownMs, toMs: forgottenMs };
   // Later than that, it waits for a sweep of its window: the last listed one, or the one before it is forgotten.
   const listedMs = event.timeMs + sweepsMs.at(-1)!;
-  if (returned <= listedMs - 60_000)
+  if (returned <= event.timeMs + leastSweepMs(plan) - 60_000)
     return { fromMs: listedMs + windowMs + 86_400_000 / 12, toMs: forgottenMs };
   const lastMs = event.timeMs + retentionMs - lastSweepMs;
   if (returned <= lastMs - 27 * 3_600_000 && lastMs - 27 * 3_600_000 > listedMs)
     return { fromMs: lastMs, toMs: forgottenMs };
   return null;
+}
+
+/** With the shortest list of sweeps that the config ever has. */
+function leastSweepMs({ settings, faults }: Plan): number {
+  const lists = faults.flatMap((fault) =>
+    fault.kind === "reconfigure" && fault.change.type === "sweeps" ? [fault.change.sweepsMs] : [],
+  );
+  return Math.min(settings.sweepsMs.at(-1)!, ...lists.map((list) => list.at(-1)!));
 }

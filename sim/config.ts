@@ -79,6 +79,8 @@ export function changed(settings: Settings, change: ConfigChange): Settings {
     }
     case "services":
       return { ...settings, services: change.services };
+    case "sweeps":
+      return { ...settings, sweepsMs: change.sweepsMs };
     case "filter": {
       const filter = ({ services: _, ...sink }: Settings["sinks"][number]) =>
         change.services === null ? sink : { ...sink, services: change.services };

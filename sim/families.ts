@@ -174,6 +174,15 @@ function configChange({ random, settings, organizations }: FaultMaker): ConfigCh
       windowMs: random.pick([settings.windowMs, Math.max(10 * MINUTE_MS, settings.windowMs / 3)]),
       order: random.pick(["newest_first", "oldest_first"]),
     },
+    // The last one is never later than that of the first config.
+    {
+      type: "sweeps",
+      sweepsMs: random.pick([
+        settings.sweepsMs.slice(0, 1),
+        settings.sweepsMs.slice(-1),
+        [5 * MINUTE_MS, ...settings.sweepsMs],
+      ]),
+    },
   ]);
 }
 

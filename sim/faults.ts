@@ -44,6 +44,7 @@ export type ConfigChange =
   | { readonly type: "add_sink"; readonly name: string }
   | { readonly type: "rename_sink"; readonly index: number; readonly name: string }
   | { readonly type: "services"; readonly services: readonly string[] }
+  | { readonly type: "sweeps"; readonly sweepsMs: readonly number[] }
   /** null: the sink gets the events of every service. */
   | { readonly type: "filter"; readonly index: number; readonly services: readonly string[] | null }
   | { readonly type: "windows"; readonly windowMs: number; readonly order: Settings["order"] };

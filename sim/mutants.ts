@@ -58,6 +58,25 @@ export const MUTANTS: readonly Mutant[] = [
     focus: SHORT_HISTORY,
   },
   {
+    rule: "R3",
+    what: "with a shorter list of sweeps, one that is owed counts as done",
+    file: "src/app/window-times.ts",
+    text: "before.length, own",
+    replacement: "sweepsMs.length, own",
+    focus: {
+      ...SHORT_HISTORY,
+      faults: [
+        ...SHORT_HISTORY.faults!,
+        {
+          kind: "reconfigure",
+          fromMs: 20 * MINUTE_MS,
+          downMs: 5000,
+          change: { type: "sweeps", sweepsMs: [10 * MINUTE_MS] },
+        },
+      ],
+    },
+  },
+  {
     rule: "R4",
     what: "a sweep takes every event as held",
     file: "src/polling/read/compare-window.ts",
