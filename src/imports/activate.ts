@@ -21,15 +21,20 @@ export async function activateStaged(
   if (row === undefined) throw new Error(`There is no job ${job}.`);
   const failed: { user: string; reason: string }[] = [];
   let activated = 0;
-  for (const { id, userId, name } of store.users.staged(job)) {
+  /** A job that was found by its events may be taken over by the one that it is, with its users. */
+  const jobNow = () => {
+    const isGone = store.jobs.row(job) === undefined && row.service_job !== null;
+    return (isGone ? store.jobs.byServiceJob(row.service_job, row)?.id : undefined) ?? job;
+  };
+  for (const { userId, name } of store.users.staged(job)) {
     const claimedMs = clock.now();
-    if (!(await store.change(() => store.users.claim(id, claimedMs)))) continue;
+    if (!(await store.change(() => store.users.claim(jobNow(), userId, claimedMs)))) continue;
     try {
       await source(row.account).activate(row.organization ?? undefined, userId, signal);
-      await store.change(() => store.users.activated(id, clock.now()));
+      await store.change(() => store.users.activated(jobNow(), userId, clock.now()));
       activated++;
     } catch (error) {
-      await store.change(() => store.users.unclaim(id, claimedMs));
+      await store.change(() => store.users.unclaim(jobNow(), userId, claimedMs));
       if (signal.aborted) throw error;
       failed.push({ user: name, reason: explain(error) });
     }

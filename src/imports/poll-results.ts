@@ -4,6 +4,7 @@ import { explain } from "../core/errors.ts";
 import type { StartContext } from "./context.ts";
 import type { ImportUser } from "./import-news.ts";
 import type { JobRow, UserOutcome } from "./job.ts";
+import { outcomeOfResult, type WorkdayResult } from "./result-outcome.ts";
 import type { PartRow } from "./store/parts.ts";
 
 const POLL_MS = 15_000;
@@ -80,7 +81,7 @@ const RESULTS_MAX = 250_000;
 
 /** Keeps what the results say, not the rows, which may be large. */
 async function readResults(
-  results: AsyncIterable<Result>,
+  results: AsyncIterable<WorkdayResult>,
 ): Promise<{ readonly digest: string; readonly told: readonly Told[] }> {
   const told: Told[] = [];
   const digest = createHash("sha256");
@@ -89,7 +90,7 @@ async function readResults(
     digest.update(`${count === 0 ? "[" : ","}${JSON.stringify(result)}`);
     if (++count > RESULTS_MAX) throw new Error(`The list of results does not end after ${RESULTS_MAX} rows.`);
     const user = userOf(result);
-    if (user !== undefined) told.push({ user, ...outcomeOf(result) });
+    if (user !== undefined) told.push({ user, ...outcomeOfResult(result) });
   }
   return { digest: digest.update(count === 0 ? "[]" : "]").digest("hex"), told };
 }
@@ -108,12 +109,13 @@ async function tellInSlices(
   }
 }
 
-type Result = Readonly<Record<string, unknown>>;
-
 /** The specification does not show a result; these names are seen in the field. */
-function userOf(result: Result): ImportUser | undefined {
+function userOf(result: WorkdayResult): ImportUser | undefined {
   const nested = result.persistedFields;
-  const fields = { ...(typeof nested === "object" && nested !== null ? nested : {}), ...result } as Result;
+  const fields = {
+    ...(typeof nested === "object" && nested !== null ? nested : {}),
+    ...result,
+  } as WorkdayResult;
   const text = (...names: readonly string[]) => {
     const found = names
       .map((name) => fields[name])
@@ -126,54 +128,4 @@ function userOf(result: Result): ImportUser | undefined {
     email: text("email"),
   };
   return (user.userId ?? user.username ?? user.email) ? user : undefined;
-}
-
-/** Whole words that say that a user was imported. The specification names none, so everything else is no success. */
-const DONE =
-  /^(success|successful|succeeded|complete|completed|finished|done|ok|imported|created|updated|reactivated|skipped|ignored|unchanged)$/;
-
-/** Messages of a finished result that say that the user was not imported. */
-const FAILED =
-  /\b(failed|failures?|rejected|denied|refused|aborted|errors?|invalid|unable|unsuccessful(ly)?|could not|couldn't|cannot|can't|not (be )?(successfully )?(created|updated|imported))\b/i;
-/** "1 created, 0 failed" is no failure. */
-const NO_FAILURE =
-  /\b(0|no|without( any)?) (failed|failures?|errors?|rejected)\b|\b(failed|failures?|errors?|rejected): ?0\b/gi;
-
-/** Empty for what says nothing: an absent value, an empty list or object, false, 0. */
-function wordsOf(value: unknown): string {
-  if (value === undefined || value === null || value === false || value === 0) return "";
-  if (typeof value !== "object") return String(value);
-  return Object.keys(value).length === 0 ? "" : JSON.stringify(value);
-}
-
-/** The import of the user has not ended. */
-const IN_PROGRESS = /^$|pend|queue|running|progress|process|started|scheduled/;
-
-/** A status that is not known leaves the user pending, so its results are asked for again. */
-function outcomeOf(result: Result): { outcome: UserOutcome; reason: string | undefined } {
-  const status = String(result.status ?? "")
-    .trim()
-    .toLowerCase();
-  const errors = [result.error, result.errors].map(wordsOf).find((words) => words !== "");
-  const message =
-    [result.statusMsg, result.message].map(wordsOf).find((words) => words !== "") ?? errors ?? "";
-  const reason = message.slice(0, 500) || undefined;
-  if (
-    /fail|error|reject|denied|refused|invalid|cancel|abort|timed?.?out/.test(status) ||
-    FAILED.test(message.replace(NO_FAILURE, "")) ||
-    (result.success === false && !IN_PROGRESS.test(status)) ||
-    errors !== undefined
-  )
-    return { outcome: "failed", reason: reason ?? `the service's status is "${status}"` };
-  if (!DONE.test(status)) {
-    return {
-      outcome: "pending",
-      reason: IN_PROGRESS.test(status) ? undefined : `the service's status is "${status}"`,
-    };
-  }
-  const words = `${status} ${message.toLowerCase()} ${String(result.operation ?? "").toLowerCase()}`;
-  if (/skip|ignored|unchanged|no change/.test(words))
-    return { outcome: "skipped", reason: reason ?? "skipped" };
-  if (/reactiv/.test(words)) return { outcome: "reactivated", reason: undefined };
-  return { outcome: /creat/.test(words) ? "created" : "updated", reason: undefined };
 }

@@ -556,6 +556,173 @@ it("two that activate the users of a job at once share them, and one that failed
   expect(await activateStaged(context, id, forever)).toEqual({ activated: 1, failed: [] });
 });
 
+describe("a user whom events name by id alone, and later by name", () => {
+  /** The user's row is joined with the offered one by an event or by a result. */
+  const byId = (more: object = {}) =>
+    created("j1", "w0", { id: `by-id-${clock.now()}`, resource: { type: "user", id: "id-w0" }, ...more });
+  const update = (more: object = {}) =>
+    created("j1", "w0", { id: "update", event_type: "user_update", changes: [], ...more });
+  const stateTo = (to: string) => ({ changes: [{ field: "state", to }] });
+  const shown = (id: number) => jobs.users(id, { limit: 9, offset: 0 });
+  /** A job of one user, followed by events and results. */
+  async function started(results: () => Record<string, unknown>[] = () => []) {
+    clock.set(new Date().toISOString());
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], results, workers(1));
+    const imports = run(source);
+    const { id } = await start(source, WORKDAY);
+    return { id, imports, source, context: startContext(db, source, clock, log) };
+  }
+  const RESULT = { status: "finished", statusMsg: "updated", username: "w0", systemUserId: "id-w0" };
+
+  it("is not activated again", async () => {
+    const { id, imports, source, context } = await started();
+    await imports.apply([byId()]);
+    expect(await activateStaged(context, id, forever)).toEqual({ activated: 1, failed: [] });
+    clock.advance(1_000);
+    await imports.apply([update()]);
+    expect(shown(id)).toMatchObject([{ username: "w0", outcome: "created", state: "ACTIVATED" }]);
+    // Ten minutes later a claim alone would be void.
+    db.prepare("UPDATE job_users SET activated_ms = activated_ms - 3600000").run();
+    expect(jobs.job(id)!.staged).toBe(0);
+    expect(await activateStaged(context, id, forever)).toEqual({ activated: 0, failed: [] });
+    expect(source.activated).toEqual(["id-w0"]);
+  });
+
+  it("is not activated again after a result that names both", async () => {
+    let results: Record<string, unknown>[] = [];
+    const { id, imports, context } = await started(() => results);
+    await imports.apply([byId()]);
+    await activateStaged(context, id, forever);
+    results = [{ ...RESULT, statusMsg: "created" }];
+    await imports.step(forever);
+    expect(shown(id)).toMatchObject([{ outcome: "created", state: "ACTIVATED" }]);
+    expect(jobs.job(id)!.staged).toBe(0);
+  });
+
+  it.each([
+    ["STAGED", 1],
+    ["ACTIVATED", 0],
+  ])("keeps the state %s when a result names both", async (state, staged) => {
+    const { id, imports } = await started(() => [RESULT]);
+    await imports.apply([byId({ event_type: "user_update", ...stateTo(state) })]);
+    await imports.step(forever);
+    expect(shown(id)).toMatchObject([{ username: "w0", state }]);
+    expect(jobs.job(id)!.staged).toBe(staged);
+  });
+
+  it("has failed as its event said, whatever a result says that names both", async () => {
+    const { id, imports } = await started(() => [RESULT]);
+    const failure = { event_type: "user_update", success: false, error_message: "quota" };
+    await imports.apply([byId({ ...failure, changes: [] })]);
+    await imports.step(forever);
+    expect(shown(id)).toMatchObject([{ username: "w0", outcome: "failed", reason: "quota" }]);
+  });
+
+  it("keeps the result that named it by its id alone", async () => {
+    let results = [
+      { status: "failed", statusMsg: "no seat", systemUserId: "id-w0" } as Record<string, unknown>,
+    ];
+    const { id, imports } = await started(() => results);
+    await imports.step(forever);
+    results = [{ status: "pending", username: "w0", systemUserId: "id-w0" }];
+    clock.advance(15_000);
+    await imports.step(forever);
+    expect(shown(id)).toMatchObject([{ username: "w0", outcome: "failed", reason: "no seat" }]);
+  });
+
+  it.each([
+    ["STAGED", "ACTIVATED"],
+    ["ACTIVATED", "STAGED"],
+  ])(
+    "keeps the newer one of two states, also where the older is read last: %s, then %s",
+    async (...states) => {
+      const { id, imports } = await started();
+      const [old, young] = states.map((state, at) => {
+        const timestamp = new Date(clock.now() + at * 1_000).toISOString();
+        return { timestamp, ...stateTo(state) };
+      });
+      const isIdYoung = states[1] === "ACTIVATED";
+      await imports.apply([byId(isIdYoung ? young : old)]);
+      const byName = { id: "named", resource: { type: "user", username: "w0" } };
+      await imports.apply([created("j1", "w0", { ...byName, ...(isIdYoung ? old : young) })]);
+      await imports.apply([update()]);
+      expect(shown(id)).toMatchObject([{ userId: "id-w0", username: "w0", state: states[1] }]);
+    },
+  );
+
+  it.each([
+    ["that succeeds", false],
+    ["that fails", true],
+  ])("is activated once where both are joined during an activation %s", async (_words, fails) => {
+    const { id, imports, source, context } = await started();
+    await imports.apply([byId()]);
+    let second: unknown;
+    const joining = {
+      ...source,
+      async activate(organization: string | undefined, user: string, signal: AbortSignal) {
+        await imports.apply([update({ timestamp: new Date(clock.now() - 1_000).toISOString() })]);
+        second = await activateStaged(context, id, forever);
+        if (fails) throw new Error("refused");
+        await source.activate(organization, user, signal);
+      },
+    };
+    await activateStaged(startContext(db, joining, clock, log), id, forever);
+    expect(second).toEqual({ activated: 0, failed: [] });
+    expect(shown(id)).toMatchObject([{ username: "w0", state: fails ? "STAGED" : "ACTIVATED" }]);
+    const later = db.prepare("UPDATE job_users SET activated_ms = activated_ms - 3600000");
+    if (!fails) later.run();
+    expect(await activateStaged(context, id, forever)).toEqual({ activated: fails ? 1 : 0, failed: [] });
+    expect(source.activated).toEqual(["id-w0"]);
+  });
+
+  it.each([
+    ["before", false],
+    ["while", true],
+  ])("is activated once where it is activated %s a start takes its job over", async (_words, isDuring) => {
+    clock.set(new Date().toISOString());
+    const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, workers(1));
+    const imports = run(source);
+    await imports.apply([byId()]);
+    const found = jobs.list({})[0]!.id;
+    let mine = 0;
+    const taken = async () => {
+      mine = (await start(source, WORKDAY)).id;
+    };
+    const during = {
+      ...source,
+      async activate(organization: string | undefined, user: string, signal: AbortSignal) {
+        if (isDuring) await taken();
+        await source.activate(organization, user, signal);
+      },
+    };
+    expect(await activateStaged(startContext(db, during, clock, log), found, forever)).toMatchObject({
+      activated: 1,
+    });
+    if (!isDuring) await taken();
+    await imports.apply([update()]);
+    db.prepare("UPDATE job_users SET activated_ms = activated_ms - 3600000").run();
+    expect(shown(mine)).toMatchObject([{ username: "w0", state: "ACTIVATED" }]);
+    expect(jobs.job(mine)!.staged).toBe(0);
+  });
+
+  it("keeps a state that is read during an activation that fails", async () => {
+    const { id, imports, source, context } = await started();
+    await imports.apply([byId()]);
+    const timestamp = new Date(clock.now() + 500).toISOString();
+    clock.advance(1_000);
+    const failing = {
+      ...source,
+      async activate() {
+        await imports.apply([byId({ id: "early", timestamp, ...stateTo("SUSPENDED") })]);
+        throw new Error("refused");
+      },
+    };
+    await activateStaged(startContext(db, failing, clock, log), id, forever);
+    expect(shown(id)[0]).toMatchObject({ state: "SUSPENDED" });
+    expect(await activateStaged(context, id, forever)).toEqual({ activated: 0, failed: [] });
+  });
+});
+
 it("raises an alarm for a failed, a missed and an overlapped run, and clears it with a good one", async () => {
   const alarms = createAlarms(clock, log);
   const kinds = () => alarms.list().map(({ kind, subject }: Alarm) => `${kind} ${subject}`);

@@ -638,6 +638,41 @@ describe("a Workday import", () => {
     ["done", "User creation was unsuccessful", "failed"],
     ["completed", "Invalid email address", "failed"],
     ["finished", "created: 0 errors, no failures", "created"],
+    ["processed", undefined, "pending"],
+    ["suspended", undefined, "pending"],
+    ["IN_PROGRESS", undefined, "pending"],
+    ["in-progress", undefined, "pending"],
+    ["inProgress", undefined, "pending"],
+    ["unprocessable entity", undefined, "failed"],
+    ["not created", undefined, "failed"],
+    ["creationFailed", undefined, "failed"],
+    ["TIMED_OUT", undefined, "failed"],
+    ["completed with errors", undefined, "failed"],
+    ["completed without errors", undefined, "updated"],
+    ["COMPLETED_WITH_NO_ERRORS", undefined, "updated"],
+    ["finished", "Imported, no validation errors", "updated"],
+    ["finished", "Imported with no validation error", "updated"],
+    ["finished", "created without any errors", "created"],
+    ["finished", "created, error-free", "created"],
+    ["finished", "No users failed, none rejected", "updated"],
+    ["finished", "created: 1, failed: 0, errors=none", "created"],
+    ["finished", "created: 0 updated: 1 failed: 0", "updated"],
+    ["finished", "0 created, 1 updated, 0 skipped", "updated"],
+    ["finished", '{"created":1,"errors":0}', "created"],
+    ["finished", "Not updated: no changes", "skipped"],
+    ["skipped", "not created because the user exists", "skipped"],
+    ["finished", "created: 0 failed: 1", "failed"],
+    ["finished", "created: 0 errors: the address is in use", "failed"],
+    ["finished", "10 errors", "failed"],
+    ["finished", "Failed: 0 seats are left", "failed"],
+    ["finished", "Failed: no seat is left", "failed"],
+    ["finished", "A user without email failed", "failed"],
+    ["finished", "User was rejected", "failed"],
+    ["finished", "The user couldn’t be imported", "failed"],
+    ["finished", "The user hasn't been created", "failed"],
+    ["finished", "VALIDATION_ERROR", "failed"],
+    ["finished", "The username is already taken", "failed"],
+    ["finished", '{"success":false}', "failed"],
   ] as const)(
     'a result with the status "%s" and the message %s is %s',
     async (status, statusMsg, outcome) => {
@@ -657,6 +692,19 @@ describe("a Workday import", () => {
     [{ statusMsg: "created", error: null, errors: [], success: true }, "created"],
     [{ statusMsg: "created", errors: 0 }, "created"],
     [{ status: "running", success: false }, "pending"],
+    [{ status: "processed", success: false }, "failed"],
+    [{ status: "", success: false }, "failed"],
+    [{ status: "stuck", success: "false" }, "failed"],
+    [{ statusMsg: { created: 1, errors: 0 } }, "created"],
+    [{ statusMsg: { created: 0, updated: 1, failed: [], errorMessage: "" } }, "updated"],
+    [{ statusMsg: { created: 0, failed: 1 } }, "failed"],
+    [{ statusMsg: { code: 409, failureReason: "email in use" } }, "failed"],
+    [{ statusMsg: [{ success: false }] }, "failed"],
+    [{ statusMsg: "ok", message: "could not be created" }, "failed"],
+    [{ statusMsg: "created", errors: { count: 0, list: [] }, error: "none" }, "created"],
+    [{ statusMsg: "created", error: "No errors found" }, "created"],
+    [{ statusMsg: "created", error: "重複" }, "failed"],
+    [{ error: "User not found" }, "failed"],
   ])("a result with %j is %s", async (more, outcome) => {
     const source = sourceOf([started("w-1")], () => [{ status: "finished", username: "anna", ...more }], [
       worker("anna"),
@@ -664,6 +712,26 @@ describe("a Workday import", () => {
     const { id } = await start(source, { application: undefined, workday: "wd1" });
     await run(source, []).step(forever);
     expect(jobs.counts(id)).toMatchObject({ [outcome]: 1 });
+  });
+
+  it.each([
+    [{ status: "processed" }, "pending", 'the service\'s status is "processed"'],
+    [{ status: "queued" }, "pending", null],
+    [
+      { status: "Unprocessable entity", success: false },
+      ...([
+        "failed",
+        'the service\'s status is "unprocessable entity"; the result says success: false',
+      ] as const),
+    ],
+    [{ success: false }, "failed", "the result says success: false"],
+    [{ status: "finished", statusMsg: { code: 409, error: "in use" } }, "failed", "code: 409, error: in use"],
+    [{ status: "done", statusMsg: "created", errors: ["no seat"] }, "failed", "created; no seat"],
+  ])("a result with %j is %s, with the reason: %s", async (result, outcome, reason) => {
+    const source = sourceOf([started("w-1")], () => [{ username: "anna", ...result }], [worker("anna")]);
+    const { id } = await start(source, { application: undefined, workday: "wd1" });
+    await run(source, []).step(forever);
+    expect(jobs.users(id, { limit: 1, offset: 0 })).toMatchObject([{ outcome, reason }]);
   });
 
   it("names a status that it does not know, and asks again", async () => {

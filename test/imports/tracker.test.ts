@@ -397,6 +397,46 @@ describe("the tracker", () => {
     expect(jobs.counts(job.id).events).toBe(3);
   });
 
+  it("knows the same of a user in whatever order events name it by its id, its name or both", async () => {
+    const resources = [
+      { type: "user", id: "u1" },
+      { type: "user", username: "anna" },
+      { type: "user", id: "u1", username: "anna" },
+    ];
+    const kinds = [
+      ["user_create", {}],
+      ["user_update", { changes: [{ field: "state", to: "STAGED" }] }],
+      ["user_update", { changes: [{ field: "state", to: "ACTIVATED" }] }],
+      ["user_update", { success: false, error_message: "no" }],
+    ] as const;
+    const pick = fc.array(fc.tuple(fc.constantFrom(...resources), fc.constantFrom(...kinds)), {
+      ...{ minLength: 3, maxLength: 6 },
+    });
+    await fc.assert(
+      fc.asyncProperty(pick, fc.infiniteStream(fc.nat()), async (picked, random) => {
+        const told = async (isShuffled: boolean) => {
+          number++;
+          const job = `m${number}`;
+          const events = [...picked, [resources[2]!, kinds[0]] as const].map(([resource, [type, more]], at) =>
+            importEvent(job, type, undefined, {
+              ...{ id: `m${at}`, timestamp: new Date(clock.now() + at * 1000).toISOString() },
+              ...{ resource, ...more },
+            }),
+          );
+          const order = events.map((event) => ({ event, at: isShuffled ? random.next().value : 0 }));
+          await imports.apply(order.toSorted((a, b) => a.at - b.at).map(({ event }) => event));
+          const of = { account: "acme", organization: "o1" };
+          const { id } = jobs.store.jobs.byServiceJob(job, of)!;
+          return { users: jobs.users(id, { limit: 9, offset: 0 }), staged: jobs.job(id)!.staged };
+        };
+        const forward = await told(false);
+        expect(forward.users).toHaveLength(1);
+        expect(await told(true)).toEqual(forward);
+      }),
+      { numRuns: runs(80) },
+    );
+  });
+
   it("says of an event that is too large to be read that it was passed over", async () => {
     const offer = ["anna", "ben"].map((username) => ({ username, attributes: [] }));
     const source = sourceOf([{ kind: "started", serviceJob: "j1" }], undefined, offer);

@@ -8,6 +8,7 @@ import { type Activations, openActivations } from "./activations.ts";
 import { createFolding, nameKeyOf } from "./name-keys.ts";
 import { type OfferedRows, openOfferedRows } from "./offered-rows.ts";
 import { countsOf, jobTotals, listOf, timelineOf, type UserTotals } from "./user-views.ts";
+import { openVerdicts, USER_COLUMNS, type UserRow } from "./verdicts.ts";
 
 /** The users of jobs, and what became of each. A method that changes anything runs inside the caller's change. */
 export interface Users extends OfferedRows, Activations {
@@ -51,21 +52,8 @@ export interface PartUser {
   readonly user: OfferedUser | null;
 }
 
-interface UserRow {
-  readonly id: number;
-  readonly number: number | null;
-  readonly user_id: string | null;
-  readonly username: string | null;
-  readonly told_by: "events" | "results" | "answer" | "choice";
-  readonly outcome: UserOutcome;
-}
-
-interface EventRow {
-  readonly event_id: string | null;
-  readonly timestamp: string;
-  readonly outcome: UserOutcome;
-  readonly reason: string | null;
-}
+/** Id, username and e-mail address. */
+type Names = readonly [string | null, string | null, string | null];
 
 export function openUsers(db: Database): Users {
   const insertEvent = db.prepare(
@@ -75,7 +63,7 @@ export function openUsers(db: Database): Users {
   const linkEvent = db.prepare("UPDATE job_events SET user = ? WHERE job = ? AND identity = ?");
   const findBy = (column: "user_id" | "name_key" | "email_key") =>
     db.prepare<[number, string], UserRow>(
-      `SELECT id, number, user_id, username, told_by, outcome FROM job_users WHERE job = ? AND ${column} = ?`,
+      `SELECT ${USER_COLUMNS} FROM job_users WHERE job = ? AND ${column} = ?`,
     );
   const [byId, byName, byEmail] = [findBy("user_id"), findBy("name_key"), findBy("email_key")];
   const fold = createFolding(db);
@@ -93,26 +81,15 @@ export function openUsers(db: Database): Users {
       ...rest: unknown[]
     ) => insertRow.run(nameKeyOf(username), nameKeyOf(email), job, userId, username, email, ...rest),
   };
-  const describe = db.prepare(
+  const addNames = db.prepare(
     `UPDATE job_users SET user_id = coalesce(user_id, ?), username = coalesce(username, ?), email = coalesce(email, ?),
        name_key = iif(username IS NULL, ?, name_key), email_key = iif(email IS NULL, ?, email_key)
      WHERE id = ?`,
   );
-  const eventsOf = db.prepare<[number], EventRow>(
-    `SELECT event_id, timestamp, outcome, reason FROM job_events WHERE user = ? AND outcome IS NOT NULL
-     ORDER BY timestamp_ms, timestamp, identity`,
-  );
-  const decide = db.prepare(
-    "UPDATE job_users SET outcome = ?, reason = ?, event = ?, timestamp = ?, told_by = ? WHERE id = ?",
-  );
+  const describe = (names: Names, id: number) =>
+    addNames.run(...names, nameKeyOf(names[1]), nameKeyOf(names[2]), id);
+  const verdicts = openVerdicts(db);
   const place = db.prepare("UPDATE job_users SET number = ?, entry = ?, part = ? WHERE id = ?");
-  /** Events are not read in the order in which they happened. */
-  const setState = db.prepare(
-    `UPDATE job_users SET user_state = @state, state_ms = @ms
-     WHERE id = @id AND @ms >= coalesce(state_ms, @ms) AND @ms > coalesce(activated_ms, @ms - 1)`,
-  );
-  const relink = db.prepare("UPDATE job_events SET user = ? WHERE user = ?");
-  const remove = db.prepare("DELETE FROM job_users WHERE id = ?");
 
   /** An e-mail address alone may be shared, so it counts only where nothing better matches. */
   function found(job: number, { userId, username, email }: ImportUser): readonly UserRow[] {
@@ -134,33 +111,24 @@ export function openUsers(db: Database): Users {
 
   /** The user's row; rows that turn out to be one user become one, and an offered one stays. */
   function rowFor(job: number, user: ImportUser, by: UserRow["told_by"]): number {
-    const names = [user.userId ?? null, user.username ?? null, user.email ?? null] as const;
+    const names: Names = [user.userId ?? null, user.username ?? null, user.email ?? null];
     const [first, ...others] = found(job, user);
     if (first === undefined) {
       return Number(insert.run(job, ...names, "pending", null, by, null, null, null).lastInsertRowid);
     }
+    describe(names, first.id);
     for (const other of others.filter(({ number }) => number === null)) {
-      relink.run(first.id, other.id);
-      remove.run(other.id);
+      describe([other.user_id, other.username, other.email], first.id);
+      verdicts.absorb(first.id, other);
     }
-    describe.run(...names, nameKeyOf(names[1]), nameKeyOf(names[2]), first.id);
     return first.id;
   }
 
-  /** All of a user's events decide, whatever order they came in. */
-  function decideByEvents(user: number): void {
-    const decisive = decisiveOf(eventsOf.all(user));
-    if (decisive === undefined) return;
-    decide.run(decisive.outcome, decisive.reason, decisive.event_id, decisive.timestamp, "events", user);
-  }
-
-  const one = db.prepare<[number], UserRow>(
-    "SELECT id, number, user_id, username, told_by, outcome FROM job_users WHERE id = ?",
-  );
   const fail = db.prepare(
     "UPDATE job_users SET outcome = 'failed', reason = ?, told_by = 'answer' WHERE id = ? AND outcome = 'pending'",
   );
   const move = db.prepare("UPDATE job_users SET part = ? WHERE id = ?");
+  const ofJob = db.prepare<[number], UserRow>(`SELECT ${USER_COLUMNS} FROM job_users WHERE job = ?`);
   const partUsers = db.prepare<[number, number], { id: number; outcome: UserOutcome; entry: string | null }>(
     "SELECT id, outcome, entry FROM job_users WHERE job = ? AND part = ? ORDER BY number",
   );
@@ -198,17 +166,12 @@ export function openUsers(db: Database): Users {
       if (news.user === undefined) return true;
       const user = rowFor(job, news.user, "events");
       linkEvent.run(user, job, event.identity);
-      decideByEvents(user);
-      if (news.userState !== undefined)
-        setState.run({ id: user, state: news.userState, ms: event.timestampMs });
+      verdicts.byEvents(user);
+      if (news.userState !== undefined) verdicts.inState(user, news.userState, event.timestampMs);
       return true;
     },
     tell(job, user, outcome, reason) {
-      const id = rowFor(job, user, "results");
-      const row = one.get(id)!;
-      if (row.told_by === "events" && row.outcome !== "pending") return;
-      if (outcome !== "pending" || row.outcome === "pending")
-        decide.run(outcome, reason ?? null, null, null, "results", id);
+      verdicts.byResult(rowFor(job, user, "results"), outcome, reason);
     },
     ofPart: (job, part) =>
       partUsers.all(job, part).map(({ id, outcome, entry }) => ({
@@ -223,31 +186,15 @@ export function openUsers(db: Database): Users {
       for (const id of ids) fail.run(reason.slice(0, 500), id);
     },
     adopt(from, to) {
-      const theirs = db
-        .prepare<
-          [number],
-          {
-            id: number;
-            user_id: string | null;
-            username: string | null;
-            email: string | null;
-            user_state: string | null;
-            state_ms: number | null;
-          }
-        >("SELECT id, user_id, username, email, user_state, state_ms FROM job_users WHERE job = ?")
-        .all(from);
+      const theirs = ofJob.all(from);
       db.prepare("UPDATE OR IGNORE job_events SET job = ? WHERE job = ?").run(to, from);
-      for (const { id, user_id, username, email, user_state, state_ms } of theirs) {
+      for (const row of theirs) {
         const names = {
-          userId: user_id ?? undefined,
-          username: username ?? undefined,
-          email: email ?? undefined,
+          userId: row.user_id ?? undefined,
+          username: row.username ?? undefined,
+          email: row.email ?? undefined,
         };
-        const row = rowFor(to, names, "events");
-        relink.run(row, id);
-        remove.run(id);
-        decideByEvents(row);
-        if (user_state !== null) setState.run({ id: row, state: user_state, ms: state_ms ?? 0 });
+        verdicts.absorb(rowFor(to, names, "events"), row);
       }
     },
     names(job, part) {
@@ -265,23 +212,4 @@ export function openUsers(db: Database): Users {
     list: (job, filter) => listOf(db, job, filter),
     timeline: (job, page) => timelineOf(db, job, page),
   };
-}
-
-const STRENGTH: Readonly<Record<UserOutcome, number>> = {
-  created: 3,
-  reactivated: 2,
-  updated: 1,
-  pending: 0,
-  failed: 0,
-  skipped: 0,
-};
-
-/** A user whose last event is a failure has failed; else the strongest thing that was done counts. */
-function decisiveOf(events: readonly EventRow[]): EventRow | undefined {
-  const last = events.at(-1);
-  if (last === undefined || last.outcome === "failed") return last;
-  return events.reduce(
-    (best, event) => (STRENGTH[event.outcome] > STRENGTH[best.outcome] ? event : best),
-    last,
-  );
 }
