@@ -100,5 +100,5 @@ function withoutNothing(words: string): string {
 
 /** What a field for errors has where there was none. */
 function isNothing(words: string): boolean {
-  return /^((0|no|none|null|false|found)?([^\p{L}\p{N}]+|$))*$/u.test(withoutNothing(plain(words)));
+  return /^((0|no|none|null|false|found)?([^\p{L}\p{N}]|$))*$/u.test(withoutNothing(plain(words)));
 }
