@@ -72,6 +72,9 @@ function gapText({ fromMs, toMs, reason, detail }: Gap): string {
 /** A sweep's moment is known to the second, as the service's Date is. */
 const MOMENT_MS = 60_000;
 
+/** Events of the last seconds before a read of history may be shown after it, and it does not read back. */
+const LATE_MAX = 2;
+
 /** Where an event is. */
 export interface Whereabouts {
   /** It is in a folder. */
@@ -136,7 +139,11 @@ export function judgeLedger(
     // The other source of an event may have brought it before this one shows it.
     const known = inside.filter((event) => isKnown(event) && !isBroughtByOther(window, event)).length;
     const waiting = inside.filter(isWaiting).length;
-    const { heldCount, apiCount } = window;
+    const { heldCount, apiCount, late } = window;
+    // Without faults a poll finds every event that is shown soon enough. Otherwise a sweep hides that reads skip events.
+    const slow = inside.filter(({ shownMs, timeMs }) => shownMs - timeMs > plan.settings.overlapMs - 10_000);
+    if (plan.faults.length === 0 && late > slow.length + LATE_MAX)
+      report(`says that ${late} events came late, and ${slow.length} did`, window);
     if (heldCount !== null && (heldCount > held + waiting || heldCount < known - uncounted))
       report(`says that it holds ${heldCount} and holds ${held}`, window);
     if (apiCount !== null && (apiCount > inside.length || apiCount < shown.length - uncounted))
