@@ -40,7 +40,8 @@ const httpSchema = z.strictObject({
   headers: headersSchema,
   hmac: hmacSchema.optional(),
   idempotencyHeader: z.string().min(1).default("Idempotency-Key").meta({
-    description: "The header with the key of a request, which is the same whenever the request is sent again. A batch that was refused is cut, and each part has a key of its own.",
+    description:
+      "The header with the key of a request, which is the same whenever the request is sent again. A batch that was refused is cut, and each part has a key of its own.",
   }),
   addIdentity: z.boolean().default(false).meta({
     description: "Puts the event's identity into every JSON object, as `tidemark_identity`.",
