@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
@@ -6,12 +5,12 @@ import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
 import { isConfirmed, unconfirmed } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
-import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink } from "../core/sink.ts";
 import { unnamedRefusalOf } from "./over-http/halve.ts";
 import { probeOver } from "./over-http/probe.ts";
+import { requestKeyOf } from "./over-http/request-key.ts";
 import { isSuccess, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
 
@@ -63,7 +62,7 @@ export const clickhouse = defineSink({
       const { records } = batch;
       const url = addressOf({
         query: `INSERT INTO ${table} FORMAT JSONEachRow`,
-        insert_deduplication_token: tokenOf(batch),
+        insert_deduplication_token: requestKeyOf(batch),
         // One block for one insert, so that the token covers all of it.
         max_insert_block_size: String(config.batchEventsMax),
         async_insert: "0",
@@ -214,13 +213,6 @@ function rowOf(event: JournalEvent, body: string): string {
     event_type: event.eventType,
     event: body,
   });
-}
-
-/** Made of the batch's bounds and its events. The bounds are durable, so a repeated insert has the same token. */
-function tokenOf({ from, to, records }: Batch): string {
-  const identities = records.map(({ event }) => event.identity);
-  const text = [formatPosition(from), formatPosition(to), ...identities].join("\n");
-  return hash("sha256", text, "hex").slice(0, 32);
 }
 
 /** ClickHouse's own error codes, which say more than the status. */

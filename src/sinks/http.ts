@@ -1,16 +1,16 @@
-import { createHmac, hash } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { connectionFields } from "../core/http/config.ts";
 import { isConfirmed, isWebPage } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
-import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { Secret, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
 import { unnamedRefusalOf } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
+import { requestKeyOf } from "./over-http/request-key.ts";
 import { jsonOf, saying, statusError } from "./over-http/status.ts";
 import { WRITES_MAX } from "./over-http/writes.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./shared/body.ts";
@@ -91,7 +91,7 @@ export const http = defineSink({
       const { records } = batch;
       const body = isArray ? joinElements("[", records, "]") : linesOf(records);
       const answer = await requester.send(
-        { url: config.url, headers: headersOf(body, idempotencyKey(batch)), body, gzip: config.gzip },
+        { url: config.url, headers: headersOf(body, requestKeyOf(batch)), body, gzip: config.gzip },
         signal,
       );
       if (isTaken(answer, destination)) return;
@@ -179,13 +179,6 @@ function isTaken(answer: Answer, destination: string): boolean {
 function saidOf(answer: Answer): string | undefined {
   const json = jsonOf(answer);
   return saying(json?.code, json?.title);
-}
-
-/** Made of the batch's bounds and its events. The bounds are durable, so a repeated request has the same key. */
-function idempotencyKey({ from, to, records }: Batch): string {
-  const identities = records.map((record) => record.event.identity);
-  const text = [formatPosition(from), formatPosition(to), ...identities].join("\n");
-  return hash("sha256", text, "hex").slice(0, 32);
 }
 
 function sign(secret: Secret, nowMs: number, body: Uint8Array): string {
