@@ -53,15 +53,18 @@ export class RejectedEventsError extends Error {
   readonly rejected: readonly Rejection[];
   /** Indexes of the records that are not written yet. Absent: all others were written. */
   readonly remaining: readonly number[] | undefined;
+  /** The destination refused them all because of some and did not say which: delivery halves the batch until they are alone. */
+  readonly isUnnamed: boolean;
 
   constructor(
     message: string,
     rejected: readonly Rejection[],
-    options: { cause?: unknown; remaining?: readonly number[] | undefined } = {},
+    options: { cause?: unknown; remaining?: readonly number[] | undefined; isUnnamed?: boolean } = {},
   ) {
     super(message, { cause: options.cause });
     this.rejected = rejected;
     this.remaining = options.remaining;
+    this.isUnnamed = options.isUnnamed ?? false;
   }
 }
 

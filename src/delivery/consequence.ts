@@ -16,6 +16,7 @@ import {
  *   RetryableError, a full disk    retry: the batch, or what is left of it, is written again after a wait
  *   TooLargeError                  halve: smaller batches; a single record is buried
  *   RejectedEventsError            bury: these records become dead letters, the others go on
+ *     … that does not name them    halve: smaller batches, until a single record is refused
  *     … of most events             pause: the destination is misconfigured, not the events; old ones do not count
  *   PausedError                    pause: probed every 30 seconds
  *   UsageError, DecisionNeeded     stop: until the operator decides
@@ -39,10 +40,11 @@ export function consequenceOf(
   records: number | undefined,
   refusals: Pick<Refusals, "areMost">,
 ): Consequence {
-  if (error instanceof TooLargeError && records !== undefined) {
-    if (records > 1) return { kind: "halve", recordsMax: Math.ceil(records / 2) };
+  const isOfSome = error instanceof RejectedEventsError && error.isUnnamed;
+  if ((error instanceof TooLargeError || isOfSome) && records !== undefined && records > 1)
+    return { kind: "halve", recordsMax: Math.ceil(records / 2) };
+  if (error instanceof TooLargeError && records !== undefined)
     return { kind: "bury", rejected: [{ index: 0, reason: error.message }], again: [] };
-  }
   if (error instanceof RejectedEventsError && records !== undefined)
     return rejection(error, records, refusals);
   if (error instanceof RetryableError) return { kind: "retry", error, isUnexpected: false };

@@ -97,6 +97,14 @@ export function createNextBatch(source: BatchSource) {
     await reader.setBounds(all, layout === held?.layout ? state : { ...held, layout });
   }
 
+  /** One layout is durable at a time, so a batch of another one waits until those before it are committed. */
+  function waitsForLayout({ layout }: Sink, front: Position): boolean {
+    const last = reader.bounds.at(-1);
+    const held = (reader.state as ReaderState | undefined)?.layout;
+    if (layout === undefined || held === undefined || last === undefined) return false;
+    return comparePositions(front, last) >= 0 && JSON.stringify(held) !== JSON.stringify(layout);
+  }
+
   /** Events that fit into no batch become dead letters with the batch around them, and once: later looks pass over them. */
   async function bury({ misfits, misfitLeases }: Formed, progress: Progress): Promise<void> {
     try {
@@ -144,6 +152,7 @@ export function createNextBatch(source: BatchSource) {
   /** `front` is the end of the newest batch in flight, where there is one. */
   return async (sink: Sink, progress: Progress, front: Position | undefined): Promise<NextBatch> => {
     const from = front ?? progress.at;
+    if (front !== undefined && waitsForLayout(sink, front)) return { kind: "wait", isEmpty: true };
     // Only the first batch after an error repeats an earlier one.
     const again = front === undefined ? progress.againTo : undefined;
     const durable = definition.boundsFirst

@@ -39,7 +39,8 @@ export function createPipeline(parts: PipelineParts) {
   const flights = createFlights(parts.clock);
 
   async function begin(sink: Sink, signal: AbortSignal): Promise<Begun> {
-    const writesMax = sink.writesMax ?? 1;
+    // While a batch is cut, those behind it would fail in vain for the same reason, again and again.
+    const writesMax = progress.isCutting ? 1 : (sink.writesMax ?? 1);
     if (flights.size >= writesMax || flights.hasFailed) return "full";
     if (flights.size > 0 && !parts.encodedMemory.hasRoom()) return "full";
     const mark = wake.mark();
@@ -57,6 +58,8 @@ export function createPipeline(parts: PipelineParts) {
       }
       case "pass":
         flights.begin({ batch: undefined, to: next.to }, async () => undefined);
+        // Committed first, so that the batch behind it begins there after a crash too: it is known by its bounds (R19).
+        if (flights.size === 1) return "full";
         break;
       case "wait":
         if (flights.size > 0) return (await isOldestDone(mark, signal)) ? "full" : "begun";

@@ -42,6 +42,10 @@ export function createProgress(start: Position) {
     get againTo() {
       return againTo;
     },
+    /** Whether a batch is being sent in smaller ones. */
+    get isCutting() {
+      return cutTo !== undefined;
+    },
     /** Whether a batch up to this bound was refused as too large, so that it is cut within the bound. */
     isCut: (bound: Position | undefined) =>
       bound !== undefined && cutTo !== undefined && comparePositions(bound, cutTo) <= 0,

@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { PausedError, RetryableError, TooLargeError } from "../core/errors.ts";
@@ -6,12 +5,12 @@ import type { JournalEvent } from "../core/event.ts";
 import { connectionFields } from "../core/http/config.ts";
 import { isConfirmed, unconfirmed } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
-import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { secretSchema } from "../core/secret.ts";
-import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
-import { halveUntilNamed } from "./over-http/halve.ts";
+import { type Batch, defineSink } from "../core/sink.ts";
+import { unnamedRefusalOf } from "./over-http/halve.ts";
 import { probeOver } from "./over-http/probe.ts";
+import { requestKeyOf } from "./over-http/request-key.ts";
 import { isSuccess, saying, statusError } from "./over-http/status.ts";
 import { textOf } from "./shared/body.ts";
 
@@ -59,10 +58,11 @@ export const clickhouse = defineSink({
   async open({ config, format, clock, signal }) {
     const { requester, destination, table, headers, addressOf } = await connect(config, clock);
 
-    async function send(records: readonly SinkRecord[], token: string, abort: AbortSignal) {
+    async function send(batch: Batch, abort: AbortSignal): Promise<void> {
+      const { records } = batch;
       const url = addressOf({
         query: `INSERT INTO ${table} FORMAT JSONEachRow`,
-        insert_deduplication_token: token,
+        insert_deduplication_token: requestKeyOf(batch),
         // One block for one insert, so that the token covers all of it.
         max_insert_block_size: String(config.batchEventsMax),
         async_insert: "0",
@@ -70,10 +70,11 @@ export const clickhouse = defineSink({
       });
       const body = Buffer.concat(records.flatMap((record) => [record.body, BREAK]));
       const answer = await requester.send({ url, headers, body, gzip: config.gzip }, abort);
-      if (isInserted(answer, destination)) return undefined;
+      if (isInserted(answer, destination)) return;
       const error = clickhouseError(answer, destination);
       if (error) throw error;
-      return { reason: `ClickHouse answered ${saidOf(answer)}`, answer: answer.text };
+      const reason = `ClickHouse answered ${saidOf(answer)}`;
+      throw unnamedRefusalOf(records.length, { reason, answer: answer.text });
     }
 
     try {
@@ -101,7 +102,7 @@ export const clickhouse = defineSink({
       encode: (event) => rowOf(event, textOf(format.encode(event))),
       async write(batch, abort) {
         abort.throwIfAborted();
-        await halveUntilNamed(batch.records, (records) => send(records, tokenOf(batch, records), abort));
+        await send(batch, abort);
         return undefined;
       },
       close: () => requester.close(),
@@ -212,13 +213,6 @@ function rowOf(event: JournalEvent, body: string): string {
     event_type: event.eventType,
     event: body,
   });
-}
-
-/** Made of the batch's bounds and its events: a part of a batch has a token of its own. */
-function tokenOf(batch: Batch, records: readonly SinkRecord[]): string {
-  const identities = records.map(({ event }) => event.identity);
-  const text = [formatPosition(batch.from), formatPosition(batch.to), ...identities].join("\n");
-  return hash("sha256", text, "hex").slice(0, 32);
 }
 
 /** ClickHouse's own error codes, which say more than the status. */

@@ -1,16 +1,16 @@
-import { createHmac, hash } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import { connectionFields } from "../core/http/config.ts";
 import { isConfirmed, isWebPage } from "../core/http/confirmed.ts";
 import { type Answer, makeRequester } from "../core/http/requester.ts";
-import { formatPosition } from "../core/position.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { Secret, secretSchema } from "../core/secret.ts";
 import { type Batch, defineSink, type SinkRecord } from "../core/sink.ts";
-import { halveUntilNamed } from "./over-http/halve.ts";
+import { unnamedRefusalOf } from "./over-http/halve.ts";
 import { arrayOverheads, joinElements } from "./over-http/json-array.ts";
 import { probeOver } from "./over-http/probe.ts";
+import { requestKeyOf } from "./over-http/request-key.ts";
 import { jsonOf, saying, statusError } from "./over-http/status.ts";
 import { WRITES_MAX } from "./over-http/writes.ts";
 import { bytesOf, isJson, isObject, singleLine, spliceMember, textOf } from "./shared/body.ts";
@@ -40,7 +40,8 @@ const httpSchema = z.strictObject({
   headers: headersSchema,
   hmac: hmacSchema.optional(),
   idempotencyHeader: z.string().min(1).default("Idempotency-Key").meta({
-    description: "The header with the batch's key, which is the same whenever the batch is sent again.",
+    description:
+      "The header with the key of a request, which is the same whenever the request is sent again. A batch that was refused is cut, and each part has a key of its own.",
   }),
   addIdentity: z.boolean().default(false).meta({
     description: "Puts the event's identity into every JSON object, as `tidemark_identity`.",
@@ -67,7 +68,7 @@ export const http = defineSink({
   defaultFormat: "raw",
   guarantee: "at_least_once",
   promise:
-    "At least once: a batch whose answer was lost is sent again with the same idempotency key, by which the receiver can tell.",
+    "At least once: a request whose answer was lost is sent again with the same events and the same idempotency key, until the receiver answers it; by the key the receiver can tell.",
   boundsFirst: true,
 
   async open({ config, format, clock }) {
@@ -86,20 +87,19 @@ export const http = defineSink({
       return headers;
     }
 
-    async function send(records: readonly SinkRecord[], key: string, signal: AbortSignal) {
+    async function send(batch: Batch, signal: AbortSignal): Promise<void> {
+      const { records } = batch;
       const body = isArray ? joinElements("[", records, "]") : linesOf(records);
       const answer = await requester.send(
-        { url: config.url, headers: headersOf(body, key), body, gzip: config.gzip },
+        { url: config.url, headers: headersOf(body, requestKeyOf(batch)), body, gzip: config.gzip },
         signal,
       );
-      if (isTaken(answer, destination)) return undefined;
+      if (isTaken(answer, destination)) return;
       const said = saidOf(answer);
       const error = statusError(answer, { destination, said, remedy: REMEDY });
       if (error) throw error;
-      return {
-        reason: `the receiver answered ${answer.status}${said ? `: ${said}` : ""}`,
-        answer: answer.text,
-      };
+      const reason = `the receiver answered ${answer.status}${said ? `: ${said}` : ""}`;
+      throw unnamedRefusalOf(records.length, { reason, answer: answer.text });
     }
 
     return {
@@ -120,9 +120,7 @@ export const http = defineSink({
         return spliceMember(bytes, `"tidemark_identity":"${event.identity}"`);
       },
       async write(batch, signal) {
-        await halveUntilNamed(batch.records, (records) =>
-          send(records, idempotencyKey(batch, records), signal),
-        );
+        await send(batch, signal);
         return undefined;
       },
       close: () => requester.close(),
@@ -181,13 +179,6 @@ function isTaken(answer: Answer, destination: string): boolean {
 function saidOf(answer: Answer): string | undefined {
   const json = jsonOf(answer);
   return saying(json?.code, json?.title);
-}
-
-/** Made of the batch's bounds and its events, so that a part of a batch has a key of its own. */
-function idempotencyKey(batch: Batch, records: readonly SinkRecord[]): string {
-  const identities = records.map((record) => record.event.identity);
-  const text = [formatPosition(batch.from), formatPosition(batch.to), ...identities].join("\n");
-  return hash("sha256", text, "hex").slice(0, 32);
 }
 
 function sign(secret: Secret, nowMs: number, body: Uint8Array): string {

@@ -142,7 +142,8 @@ export async function drive(
         return (await open.write(makeBatch(open, rest, from, target.format), signal)) ?? state;
       } catch (error) {
         await failed(error);
-        if (error instanceof TooLargeError) {
+        const isOfSome = error instanceof RejectedEventsError && error.isUnnamed && rest.length > 1;
+        if (error instanceof TooLargeError || isOfSome) {
           if (rest.length === 1) return reject([{ index: 0, reason: error.message }], rest) as undefined;
           const half = Math.ceil(rest.length / 2);
           state = (await write(rest.slice(0, half), from)) ?? state;

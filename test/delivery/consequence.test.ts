@@ -40,6 +40,14 @@ test("rejected records are buried, and those that are neither rejected nor writt
   expect(consequenceOf(error, 5, { areMost: () => true })).toMatchObject({ kind: "pause" });
 });
 
+test("R27 records of which some were refused, without names, are halved until one is alone", () => {
+  const refused = [0, 1, 2].map((index) => ({ index, reason: "422" }));
+  const of = (count: number) => new RejectedEventsError("422", refused.slice(0, count), { isUnnamed: true });
+  expect(consequenceOf(of(3), 3, { areMost: () => true })).toEqual({ kind: "halve", recordsMax: 2 });
+  expect(consequenceOf(of(1), 1, few)).toEqual({ kind: "bury", rejected: [refused[0]], again: [] });
+  expect(consequenceOf(of(1), 1, { areMost: () => true })).toMatchObject({ kind: "pause" });
+});
+
 test("events that are too old are buried, however many they are", () => {
   const old = Array.from({ length: 500 }, (_, index) => ({ index, reason: "too old", isOld: true }));
   const error = new RejectedEventsError("old", old, { remaining: [500] });

@@ -115,6 +115,44 @@ describe("a sink that takes several writes at once", () => {
     for (const end of open) end(new RetryableError("cut"));
   });
 
+  test("R19 a batch behind events for others begins there after a kill too", async () => {
+    const { destination, append, start, fixture } = make({
+      boundsFirst: true,
+      wants: (event) => event.page > 1,
+    });
+    await append(eventTexts(0, 3));
+    const delivery = await start();
+    await delivery.step(never);
+    await append(eventTexts(3, 2));
+    const open = gates();
+    void delivery.step(never);
+    await expect.poll(() => destination.inside).toBe(1);
+    fixture.reopen();
+    destination.otherwise = undefined;
+    await deliverAll(harness, await start());
+    for (const end of open) end(new RetryableError("cut"));
+    const [killed, repeated] = destination.batches;
+    expect(repeated).toMatchObject({ from: killed!.from, to: killed!.to });
+  });
+
+  test("while a batch is cut, the refused ones behind it are not sent again and again", async () => {
+    const { destination, append, start } = make({ boundsFirst: true, limits: { recordsMax: 8 } });
+    await append(eventTexts(0, 24));
+    destination.otherwise = async (batch, store) => {
+      const bad = [eventText(5), eventText(13), eventText(21)];
+      for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
+      if (!textsOf(batch).some((text) => bad.includes(text))) return store();
+      const rejected = batch.records.map((_, index) => ({ index, reason: "422" }));
+      throw new RejectedEventsError("422", rejected, { isUnnamed: true });
+    };
+    const delivery = await start();
+    await deliverAll(harness, delivery);
+    expect(destination.held).toHaveLength(21);
+    expect(delivery.status()).toMatchObject({ sentEvents: 21, deadLetters: 3 });
+    // All three, then the second and the third, then the third.
+    expect(destination.batches.filter((batch) => batch.records.length === 8)).toHaveLength(6);
+  });
+
   test("R19 a receiver that drops repeats has every event once, whatever fails and whenever the process is killed", async () => {
     const outcome = fc.constantFrom(
       "ok",

@@ -20,6 +20,32 @@ describe("a batch that is sent in halves until refused events are known", () => 
     await fc.assert(fc.asyncProperty(fates, fc.infiniteStream(fc.boolean()), attempts), { numRuns: 500 });
   });
 
+  test("R27 a destination that refuses everything gets delivery to decide after a few events", async () => {
+    const records = Array.from({ length: 64 }, () => ({})) as never[];
+    let requests = 0;
+    const error = await halveUntilNamed(records, async () => {
+      requests++;
+      return { reason: "400" };
+    }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RejectedEventsError);
+    expect((error as RejectedEventsError).rejected).toHaveLength(16);
+    expect((error as RejectedEventsError).remaining).toHaveLength(48);
+    expect(requests).toBeLessThan(40);
+  });
+
+  test("an error amid halving leaves only what is not sent yet", async () => {
+    const records = Array.from({ length: 8 }, () => ({})) as never[];
+    let requests = 0;
+    const error = await halveUntilNamed(records, async () => {
+      // The whole is refused, its first half is taken, and then the destination goes away.
+      if (++requests === 1) return { reason: "422" };
+      if (requests > 2) throw new RetryableError("503", { retryAfterMs: 3000 });
+      return undefined;
+    }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RetryableError);
+    expect(error).toMatchObject({ remaining: [4, 5, 6, 7], retryAfterMs: 3000 });
+  });
+
   /** Each record's trouble ends at some time, except a refusal. */
   async function attempts(fates: readonly Fate[], isOver: Iterator<boolean>): Promise<void> {
     const now = [...fates];

@@ -18,7 +18,7 @@ const indexSchema = z
   .optional()
   .meta({
     description:
-      "The index, from {month} or {date} (the event's own, UTC), {organization}, {service} and {account}; or the data stream's name. By default tidemark-{month}, or tidemark for a data stream. A sink that has written daily indexes by an earlier default keeps them.",
+      "The index, from {month} or {date} (the event's own, UTC), {organization}, {service} and {account}; or the data stream's name. By default tidemark-{month}, or tidemark for a data stream. A sink that has written daily indexes by an earlier default keeps them. After a change, batches that were begun are completed under the name of before.",
   });
 
 /** The settings that Elasticsearch and OpenSearch share. */

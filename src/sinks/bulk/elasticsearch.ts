@@ -21,6 +21,7 @@ export const elasticsearch = defineSink({
   guarantee: "exactly_once",
   promise: BULK_PROMISE,
   promiseOf: bulkPromiseOf,
+  boundsFirst: true,
   open: async (context) => openBulk(context, "Elasticsearch", credentialsOf(context.config)),
   probe: async (context) => probeBulk(context, "Elasticsearch", credentialsOf(context.config)),
 });

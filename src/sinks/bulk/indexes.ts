@@ -1,7 +1,8 @@
+import type { JournalEvent } from "../../core/event.ts";
 import type { SinkContext } from "../../core/sink.ts";
 import { isSuccess, jsonOf } from "../over-http/status.ts";
 import type { BulkConnection } from "./answer.ts";
-import type { BulkConfig } from "./config.ts";
+import { type BulkConfig, indexNames } from "./config.ts";
 
 const MONTHLY = "tidemark-{month}";
 /** The default of the first version. */
@@ -27,6 +28,38 @@ export async function indexTemplateOf(
   const listed = jsonOf(answer);
   const names = Array.isArray(listed) ? (listed as { readonly index?: unknown }[]) : [];
   return names.some(({ index }) => /^tidemark-\d{4}-\d\d-\d\d$/.test(String(index))) ? DAILY : MONTHLY;
+}
+
+/**
+ * What decides the index of an event. It is durable with a batch's bounds: a batch that was begun is completed in the
+ * same indexes, whatever the config says by then.
+ */
+export type IndexLayout = { readonly index: string; readonly dataStream: boolean };
+
+/** Where an event goes. */
+export interface IndexScheme {
+  readonly layout: IndexLayout;
+  indexOf(event: JournalEvent): string;
+}
+
+/** The scheme of this config, and the one of batches that another config has begun. */
+export function indexSchemes({ unfinished }: SinkContext<BulkConfig>, layout: IndexLayout) {
+  const own = schemeOf(layout);
+  const earlier = unfinished?.layout as Partial<IndexLayout> | undefined;
+  // A sink of another type may have had the name.
+  const isOurs = typeof earlier?.index === "string" && earlier.index !== layout.index;
+  const begun = isOurs ? schemeOf(earlier as IndexLayout) : undefined;
+  const { page = 0, event: end = 0 } = unfinished?.to ?? {};
+  const isBegun = (event: JournalEvent) => event.page < page || (event.page === page && event.index < end);
+  return {
+    own,
+    begun,
+    of: (event: JournalEvent): IndexScheme => (begun !== undefined && isBegun(event) ? begun : own),
+  };
+}
+
+function schemeOf(layout: IndexLayout): IndexScheme {
+  return { layout, indexOf: indexNames(layout.index) };
 }
 
 const KNOWN_MAX = 10_000;

@@ -37,6 +37,7 @@ export const opensearch = defineSink({
   guarantee: "exactly_once",
   promise: BULK_PROMISE,
   promiseOf: bulkPromiseOf,
+  boundsFirst: true,
   open: async (context) => openBulk(context, "OpenSearch", await credentialsOf(context)),
   probe: async (context) => probeBulk(context, "OpenSearch", await credentialsOf(context)),
 });

@@ -8,11 +8,11 @@ import { isSuccess } from "../over-http/status.ts";
 import { isJson } from "../shared/body.ts";
 import { linesOf } from "../shared/lines.ts";
 import { bulkError, judge, resultsOf, saidOf } from "./answer.ts";
-import { type BulkConfig, indexNames } from "./config.ts";
+import type { BulkConfig } from "./config.ts";
 import { connectBulk, greet } from "./connect.ts";
 import type { BulkCredentials } from "./credentials.ts";
 import { documentOf } from "./document.ts";
-import { indexCreator, indexTemplateOf } from "./indexes.ts";
+import { indexCreator, indexSchemes, indexTemplateOf } from "./indexes.ts";
 import { withoutLongValues } from "./long-values.ts";
 import type { Product } from "./mappings.ts";
 import { createTurns, pressureOf, requestParts, sendParts } from "./pressure.ts";
@@ -46,12 +46,15 @@ export async function openBulk(
   const { requester, connection } = await connectBulk(context, product, credentials);
   const { destination } = connection;
 
-  let template: string;
+  let schemes: ReturnType<typeof indexSchemes>;
   try {
     await greet(connection, context.signal);
-    template = await indexTemplateOf(context, connection);
+    const { dataStream } = config;
+    schemes = indexSchemes(context, { index: await indexTemplateOf(context, connection), dataStream });
     if (config.template) {
-      const names = { sink: context.name, index: template, isStream: config.dataStream };
+      const layouts = [schemes.own, ...(schemes.begun ? [schemes.begun] : [])].map(({ layout }) => layout);
+      const indexes = layouts.filter((each) => each.dataStream === dataStream).map(({ index }) => index);
+      const names = { sink: context.name, indexes, isStream: dataStream };
       const refusal = await putTemplate(connection, names, product, format, context.signal);
       context.limited?.(refusal);
     }
@@ -59,7 +62,7 @@ export async function openBulk(
     await requester.close();
     throw error;
   }
-  const indexOf = indexNames(template);
+  const { layout } = schemes.own;
   const isJsonFormat = isJson(format);
   // Elasticsearch itself leaves over-long values out of the index.
   const flatMembers = product === "OpenSearch" && isJsonFormat ? (format.variable ?? []) : [];
@@ -114,8 +117,9 @@ export async function openBulk(
   const encodeShared = format.encodeShared ?? format.encode;
 
   function addLines(event: JournalEvent, body: string | Uint8Array): void {
-    const index = indexOf(event);
-    if (index !== lastIndex) needed.add(index);
+    const scheme = schemes.of(event);
+    const index = scheme.indexOf(event);
+    if (index !== lastIndex && !scheme.layout.dataStream) needed.add(index);
     lastIndex = index;
     const document = withoutLongValues(documentOf(event, body, isJsonFormat), flatMembers);
     lines.add(`{"create":{"_index":"${index}","_id":"${event.identity}"}}\n`, document);
@@ -146,7 +150,7 @@ export async function openBulk(
     const names = new Set(needed);
     needed.clear();
     lastIndex = undefined;
-    if (!config.dataStream) await indexes.create(names, signal);
+    await indexes.create(names, signal);
     const sizes = bodySizesOf(batch).map((size) => size + 1);
     try {
       await sendParts(requestParts(sizes, pressure.bytesMax, REQUEST_RECORDS_MAX), pressure.width, (part) =>
@@ -156,10 +160,11 @@ export async function openBulk(
       if (error instanceof PausedError) indexes.forget();
       throw error;
     }
-    return { index: template };
+    return { index: layout.index };
   }
 
   return {
+    layout,
     // One request is one batch, so the next one is formed while others are in flight.
     writesMax: config.requestsMax,
     limits: {

@@ -6,8 +6,8 @@ import { mappingsFor, type Product, SETTINGS } from "./mappings.ts";
 
 export interface TemplateNames {
   readonly sink: string;
-  /** The sink's index name with its placeholders. */
-  readonly index: string;
+  /** The index names with their placeholders. */
+  readonly indexes: readonly string[];
   readonly isStream: boolean;
 }
 
@@ -30,7 +30,7 @@ export async function putTemplate(
 ): Promise<TemplateRefusal | undefined> {
   const { base, headers, destination } = connection;
   const body = JSON.stringify({
-    index_patterns: [names.index.replace(/\{[^}]*\}/g, "*")],
+    index_patterns: names.indexes.map((index) => index.replace(/\{[^}]*\}/g, "*")),
     priority: 200,
     ...(names.isStream && { data_stream: {} }),
     template: { settings: SETTINGS, mappings: mappingsFor(product, format) },

@@ -53,7 +53,10 @@ export async function openSchemes(
     content,
     folders,
   );
-  const begun = unfinished && (await earlierScheme(unfinished.layout as ObjectLayout, own, format, folders));
+  const earlier = unfinished?.layout as ObjectLayout | undefined;
+  // A sink of another type may have had the name.
+  const isOurs = typeof earlier?.prefix === "string";
+  const begun = isOurs ? await earlierScheme(earlier, own, format, folders) : undefined;
 
   return {
     own,

@@ -95,6 +95,15 @@ function interrupted(error: unknown, rejected: readonly Rejection[], { part, res
   });
 }
 
+/**
+ * For a sink whose requests have keys: delivery sends the halves. Their bounds are durable, so a part whose answer was
+ * lost is sent again with its own key, whatever happens in between.
+ */
+export function unnamedRefusalOf(count: number, { reason, answer }: UnnamedRefusal): RejectedEventsError {
+  const rejected = Array.from({ length: count }, (_, index) => ({ index, reason, answer }));
+  return new RejectedEventsError(reason, rejected, { isUnnamed: true });
+}
+
 function both(some: readonly number[], others: readonly number[]): number[] {
   return [...new Set([...some, ...others])].sort((a, b) => a - b);
 }
