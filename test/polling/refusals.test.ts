@@ -265,7 +265,7 @@ describe("the plan's limit", () => {
         .served()
         .filter((text) => (JSON.parse(text) as { timestamp: string }).timestamp >= since);
       expect((await it.held()).length).toBeGreaterThanOrEqual(expected.length);
-      expect(kinds(it)).toEqual([]);
+      expect(kinds(it)).toEqual(["history_limited"]);
     },
   );
 
