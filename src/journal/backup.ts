@@ -1,9 +1,9 @@
-import { chmodSync, existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
+import { chmodSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { explain, UsageError } from "../core/errors.ts";
 import { Sqlite } from "../core/sqlite.ts";
-import { alreadyThere, publish, sync, temporaryName } from "./copy.ts";
+import { alreadyThere, nameTwice, publish, sync, temporaryName } from "./copy.ts";
 import {
   type Connection,
   DamagedStateError,
@@ -245,7 +245,7 @@ export function setAside(file: string, nowMs: number): string | null {
   if (isThere && checkLog(`${file}-wal`).problem === null) emptyLog(file);
   const stamp = new Date(nowMs).toISOString().replace(/[:.]/g, "-");
   const aside = `${file}.replaced-${stamp}`;
-  if (isThere) linkSync(file, aside);
+  if (isThere) nameTwice(file, aside);
   // A log that could not be written back belongs to the old file: beside the new one it would damage it.
   for (const part of ["-wal", "-shm"]) {
     if (existsSync(`${file}${part}`)) renameSync(`${file}${part}`, `${aside}${part}`);

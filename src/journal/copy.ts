@@ -1,7 +1,19 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, closeSync, fsyncSync, linkSync, openSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { UsageError } from "../core/errors.ts";
+import { hasNoLinks } from "../core/no-links.ts";
 
 /**
  * Makes a file that is either whole and durable or not there: written under a temporary name, synced, given
@@ -22,18 +34,32 @@ export function temporaryName(target: string): string {
   return `${target}.${randomBytes(4).toString("hex")}.tmp`;
 }
 
-export function publish(temporary: string, target: string, mode: number): void {
+export function publish(temporary: string, target: string, mode: number, link = linkSync): void {
   chmodSync(temporary, mode);
   sync(temporary);
   try {
     // Unlike a rename, a link does not replace what has appeared under the name meanwhile.
-    linkSync(temporary, target);
+    link(temporary, target);
+    rmSync(temporary);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") throw alreadyThere(target);
-    throw error;
+    if (!hasNoLinks(error)) throw error;
+    // Nearly as good: the other file would have to appear at this very moment.
+    if (existsSync(target)) throw alreadyThere(target);
+    renameSync(temporary, target);
   }
-  rmSync(temporary);
   sync(dirname(target));
+}
+
+/** A second name for a file, which keeps the first. Without hard links the second one is a copy. */
+export function nameTwice(file: string, second: string, link = linkSync): void {
+  try {
+    link(file, second);
+  } catch (error) {
+    if (!hasNoLinks(error)) throw error;
+    copyFileSync(file, second, constants.COPYFILE_EXCL);
+    sync(second);
+  }
 }
 
 export function alreadyThere(target: string): UsageError {
