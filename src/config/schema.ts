@@ -7,7 +7,7 @@ import { realPlace } from "../core/link-target.ts";
 import { durationSchema, sizeSchema } from "../core/schema.ts";
 import { type Shard, shardSchema } from "../core/shard.ts";
 import type { SinkDefinition } from "../core/sink.ts";
-import { formatDuration, timestampMsOf } from "../core/time.ts";
+import { timestampMsOf } from "../core/time.ts";
 import { routeSchema } from "../delivery/filter.ts";
 import { accountConnection, checkConnection } from "../directory/account.ts";
 import { systemSchema } from "../directory/system.ts";
@@ -18,6 +18,7 @@ import { searchSchema } from "../search/config.ts";
 import { serverSchema } from "../server/config.ts";
 import { sinks } from "../sinks/index.ts";
 import { checkCluster, clusterSchema } from "./cluster-schema.ts";
+import { checkPolling } from "./polling-checks.ts";
 
 const accountSchema = z
   .strictObject({ ...accountConnection, ...accountReading })
@@ -161,7 +162,7 @@ export const configSchema = z
       for (const path of ["accounts", "sinks", "imports"] as const) unique(path, config[path], context);
       oneSinkEach(config.sinks, context);
       importsOfAccounts(config, context);
-      sweepsWithinRetention(config, context);
+      checkPolling(config, context);
       secretsInTheClear(config.sinks, context);
       for (const path of unsafeAddresses(config.server?.peers))
         context.addIssue({
@@ -244,26 +245,6 @@ function secretsInTheClear(list: unknown, context: z.core.$RefinementCtx<unknown
         input: sink,
       });
     }
-  }
-}
-
-/** A sweep that is due after the service has forgotten the window would never be made. */
-function sweepsWithinRetention(
-  config: { readonly polling?: unknown; readonly accounts?: unknown },
-  context: z.core.$RefinementCtx<unknown>,
-): void {
-  const { sweeps } = (config.polling ?? {}) as { sweeps?: unknown };
-  const last: unknown = Array.isArray(sweeps) ? sweeps.at(-1) : undefined;
-  if (typeof last !== "number" || !Array.isArray(config.accounts)) return;
-  for (const [index, account] of config.accounts.entries()) {
-    const retention = (account as { retention?: unknown } | null)?.retention;
-    if (typeof retention !== "number" || last < retention) continue;
-    context.addIssue({
-      code: "custom",
-      path: ["accounts", index, "retention"],
-      message: `the last of "polling.sweeps" comes ${formatDuration(last)} after a window's end, and the service would have forgotten the window by then: make "retention" longer than that, or take that sweep out`,
-      input: retention,
-    });
   }
 }
 

@@ -119,7 +119,8 @@ export function scheduleProblem(expression: string): string | undefined {
     const what = errors.map(({ message }) => message).join("; ");
     return `write a cron expression such as 0 2 * * * (${what || "not understood"})`;
   }
-  if (fields.second.length > 1 || fields.second[0] !== 0) return "an import runs at whole minutes";
+  if (fields.second.length > 1 || fields.second[0] !== 0)
+    return "a schedule has whole minutes: leave the field of seconds out, or write 0 there";
   return undefined;
 }
 

@@ -10,10 +10,13 @@ export const pollingSchema = z
     interval: z
       .string()
       .default("30s")
-      .refine((text) => durationMsOf(text) !== undefined || /^(\S+\s+){4,5}\S+$/.test(text.trim()), {
+      .refine((text) => durationMsOf(text) !== undefined || looksLikeCron(text), {
         error: "write a duration such as 30s, or a cron expression such as */5 * * * *",
       })
-      .meta({ description: "How often the newest events are asked for: a duration, or a cron expression." }),
+      .meta({
+        description:
+          "How often the newest events are asked for: a duration, or a cron expression, whose times are in UTC.",
+      }),
     overlap: durationSchema(
       "How far each poll reads back, so that what is indexed a little late arrives with the next one.",
       {
@@ -74,6 +77,11 @@ export const pollingSchema = z
     }).prefault("15m"),
   })
   .meta({ description: "How the service is read." });
+
+/** Five or six fields; whether they name a time is checked with the whole config. */
+export function looksLikeCron(text: string): boolean {
+  return /^(\S+\s+){4,5}\S+$/.test(text.trim());
+}
 
 export type PollingConfig = z.output<typeof pollingSchema> & {
   /** Whether an archive closes days: then windows of history are cut at midnights (A1). */

@@ -40,6 +40,25 @@ describe("checking a config", () => {
     expect(withSweeps("10m, 14d")).toEqual([]);
   });
 
+  test("refuses an interval of polls that names no time, which would end the program at its first use", () => {
+    const withInterval = (interval: string) =>
+      problems(`accounts: [${ACCOUNT}]\nsinks: [${SINK}]\npolling: { interval: "${interval}" }\n`);
+    for (const [interval, why] of [
+      ["0 0 30 2 *", "30 2 is an impossible day"],
+      ["61 * * * *", "61 is a invalid expression for minute"],
+      ["x x x x x", "x is a invalid expression for minute"],
+      ["*/10 * * * * *", "a schedule has whole minutes"],
+    ] as const) {
+      const [problem, ...others] = withInterval(interval);
+      expect(problem).toContain(`polling.interval: is "${interval}"; `);
+      expect(problem).toContain(why);
+      expect(problem).toContain("or write a duration such as 30s");
+      expect(others).toEqual([]);
+    }
+    expect(withInterval("soon")).toEqual([expect.stringContaining("write a duration such as 30s")]);
+    for (const fine of ["30s", "*/5 * * * *", "0 */5 * * * *"]) expect(withInterval(fine)).toEqual([]);
+  });
+
   test("takes the least there can be, and fills in the rest", () => {
     const config = parseConfig(`accounts: [${ACCOUNT}]\nsinks: [${SINK}]\n`, "x");
     expect(config).toMatchObject({
