@@ -119,6 +119,10 @@ export function daysTable(organization: OrganizationView, rows: readonly Coverag
   ].join("\n");
 }
 
+const REASONS_SHOWN = 3;
+
 function noteOf({ reasons }: CoverageRow): string {
-  return reasons.length === 0 ? "" : `(${reasons.join("; ")})`;
+  if (reasons.length === 0) return "";
+  const more = reasons.length - REASONS_SHOWN;
+  return `(${[...reasons.slice(0, REASONS_SHOWN), ...(more > 0 ? [`${more} more`] : [])].join("; ")})`;
 }

@@ -1,7 +1,9 @@
 import type { Command } from "commander";
 import { UsageError } from "../core/errors.ts";
+import { DAY_MS } from "../core/time.ts";
 import type { OrganizationsView, OrganizationView } from "../core/view/organizations.ts";
 import type { View } from "../core/view.ts";
+import { createGapsOf, type GapsOf } from "./coverage-gaps.ts";
 import { type CoverageRow, rowsOf } from "./coverage-rows.ts";
 import { daysTable, gapLines, organizationLines, summaryLines } from "./coverage-text.ts";
 import { sayIncomplete } from "./incomplete.ts";
@@ -34,7 +36,7 @@ export function registerCoverage(
     .description(
       "Shows a summary, the gaps, and the organizations with the most missing time. With --organization it shows every day: the hours that are unread, read, complete, refused or lost, the service's count against the events held, and when the two were compared.",
     )
-    .option("--json", "one JSON object a line, one for each organization and day")
+    .option("--json", "one JSON object a line, one for each organization and day, with its gaps")
     .option(
       "--problems",
       "only organizations that are refused, behind, unread in part, have a gap, or lack events",
@@ -67,7 +69,7 @@ async function show(view: View, flags: Flags, io: Io): Promise<void> {
       );
     if (!flags.problems) return;
   }
-  if (flags.json) return writeJson(view, chosen, flags, io);
+  if (flags.json) return writeJson(view, chosen, flags, io, isIncomplete);
   const isInDays = flags.organization !== undefined || chosen.length <= IN_DAYS_MAX;
   const status = await view.status();
   const gaps = await view.gaps({
@@ -82,8 +84,9 @@ async function show(view: View, flags: Flags, io: Io): Promise<void> {
     io.stdout.write(`${organizationLines(chosen, flags.limit, status.nowMs).join("\n")}\n`);
     return;
   }
+  const gapsOf = await createGapsOf(view, io, startOfDay(flags.since), true);
   for (const organization of chosen) {
-    const rows = await daysOf(view, organization, flags.since);
+    const rows = await daysOf(view, organization, gapsOf, flags.since);
     if (rows.length > 0) io.stdout.write(daysTable(organization, rows));
   }
 }
@@ -93,20 +96,28 @@ async function writeJson(
   chosen: readonly OrganizationView[],
   flags: Flags,
   io: Io,
+  wasIncomplete: boolean,
 ): Promise<void> {
+  const gapsOf = await createGapsOf(view, io, startOfDay(flags.since), wasIncomplete);
   for (const organization of chosen)
-    for (const row of await daysOf(view, organization, flags.since))
+    for (const row of await daysOf(view, organization, gapsOf, flags.since))
       io.stdout.write(`${JSON.stringify(row)}\n`);
+}
+
+/** The day that a time lies in is shown as a whole. */
+function startOfDay(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.floor(ms / DAY_MS) * DAY_MS;
 }
 
 async function daysOf(
   view: View,
   organization: OrganizationView,
+  gapsOf: GapsOf,
   sinceMs: number | undefined,
 ): Promise<CoverageRow[]> {
   const { account, id } = organization;
   const windows = await view.windows({ account, organization: id, limit: WINDOWS_MAX });
-  return windows === undefined ? [] : rowsOf(organization, windows, sinceMs);
+  return windows === undefined ? [] : rowsOf(organization, windows, await gapsOf(organization), sinceMs);
 }
 
 const EVERYTHING = { search: "", problems: false, sort: "lag" as const, offset: 0, limit: PAGE };
