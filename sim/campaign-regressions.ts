@@ -1,7 +1,11 @@
 import { focused } from "./focus.ts";
 import { HOUR_MS, MINUTE_MS } from "./plan.ts";
 import type { Regression } from "./regression.ts";
-import { A_NUMBER_THAT_IS_USED_AGAIN } from "./regression-plans.ts";
+import {
+  A_NUMBER_THAT_IS_USED_AGAIN,
+  LATE_FOR_OTHER_SERVICES,
+  LISTED_WITHOUT_IDS,
+} from "./regression-plans.ts";
 
 /** Defects that the campaigns of ordinary and long lives from seed 3000000 on have found. */
 export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
@@ -292,5 +296,13 @@ export const CAMPAIGN_REGRESSIONS: readonly Regression[] = [
       }),
       tickMs: 30 * MINUTE_MS,
     },
+  },
+  {
+    name: "an event that comes late is missing in the count of a window that asks for other services",
+    plan: LATE_FOR_OTHER_SERVICES,
+  },
+  {
+    name: "the service lists events without an id that a lagging replica does not return, and their window is sealed",
+    plan: LISTED_WITHOUT_IDS,
   },
 ];

@@ -72,8 +72,10 @@ function gapText({ fromMs, toMs, reason, detail }: Gap): string {
 /** A sweep's moment is known to the second, as the service's Date is. */
 const MOMENT_MS = 60_000;
 
-/** Events of the last 20 seconds before a poll may be shown after it, and count as late. Polls are ten minutes apart. */
+/** Events of the last seconds before a poll may be shown after it, and count as late. Polls are ten minutes apart. */
 const LATE_SHARE = 0.03;
+/** A burst may lie there as a whole. */
+const BURST_MS = 30_000;
 const LATE_MAX = 2;
 
 /** Where an event is. */
@@ -90,6 +92,17 @@ export interface Whereabouts {
 export function isShownTo({ settings }: Plan, { askedMs }: Window, { shownMs, timeMs }: ModelEvent): boolean {
   if (askedMs === null) return false;
   return shownMs <= askedMs - MOMENT_MS && timeMs >= askedMs - settings.retentionMs + MOMENT_MS;
+}
+
+/** The most events that lie so close together. */
+function densest(events: readonly ModelEvent[]): number {
+  const times = events.map(({ timeMs }) => timeMs).sort((a, b) => a - b);
+  let most = 0;
+  for (let from = 0, to = 0; to < times.length; to++) {
+    while (times[to]! - times[from]! > BURST_MS) from++;
+    most = Math.max(most, to - from + 1);
+  }
+  return most;
 }
 
 /** The last look at a window came while answers were cut short: nothing but the look after it can tell. */
@@ -143,7 +156,8 @@ export function judgeLedger(
     const { heldCount, apiCount, late } = window;
     // Without faults, polls and their overlap find nearly every event in time. A sweep may hide that reads skip some.
     const slow = inside.filter(({ shownMs, timeMs }) => shownMs - timeMs > plan.settings.overlapMs - 10_000);
-    if (plan.faults.length === 0 && late > slow.length + LATE_MAX + inside.length * LATE_SHARE)
+    const lateMax = slow.length + LATE_MAX + densest(inside) + inside.length * LATE_SHARE;
+    if (plan.faults.length === 0 && late > lateMax)
       report(`says that ${late} events came late, and ${slow.length} did`, window);
     if (heldCount !== null && (heldCount > held + waiting || heldCount < known - uncounted))
       report(`says that it holds ${heldCount} and holds ${held}`, window);

@@ -114,12 +114,13 @@ export function promiseFor(
   // A sink that is added later gets what comes after it.
   if (event.shownMs <= sink.sinceMs) return "nothing";
   const stated = statedMs(plan);
+  const askedMs = Math.max(START_MS, firstAskedMs(history, event));
   const first = calm
     .intervals(event.organization, null)
-    .find(({ fromMs, toMs }) => toMs - Math.max(fromMs, START_MS) > stated);
+    .find(({ fromMs, toMs }) => toMs - Math.max(fromMs, askedMs) > stated);
   if (first === undefined) return "nothing";
-  // `since` counts from the first time that the organization was read.
-  const seenMs = Math.max(first.fromMs, START_MS) + plan.settings.discoveryMs + 2 * plan.tickMs + 3_600_000;
+  // `since` counts from the first time that the organization was read with this service.
+  const seenMs = Math.max(first.fromMs, askedMs) + plan.settings.discoveryMs + 2 * plan.tickMs + 3_600_000;
   if (event.timeMs < seenMs - sinceFor(history, seenMs)) return "nothing";
   if (!isEverServed(plan, event, stated)) return "nothing";
   const readable = readableIn(plan, event);
@@ -141,6 +142,14 @@ function isAlwaysWanted({ settingsSince }: History, event: ModelEvent, sink: Sin
       isAskedFor(event, settings.services) && (services === undefined || services.includes(event.service))
     );
   });
+}
+
+/** When a config first had both the organization and the service. */
+function firstAskedMs({ settingsSince }: History, event: ModelEvent): number {
+  const first = settingsSince.find(
+    ({ settings }) => isConfigured(settings, event.organization) && isAskedFor(event, settings.services),
+  );
+  return first?.sinceMs ?? Number.POSITIVE_INFINITY;
 }
 
 /** `since` when the organization was first read; the smaller value where the config changed about then. */

@@ -2,6 +2,7 @@ import { explain } from "../core/errors.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Delivery } from "../delivery/deliver.ts";
 import type { Follower } from "../delivery/follow.ts";
+import { UnansweredError } from "../polling/plan/refused-retries.ts";
 import type { Account } from "./account.ts";
 import type { Loops } from "./loops.ts";
 
@@ -53,6 +54,8 @@ export async function pullAndDrain(parts: OnceParts, signal: AbortSignal): Promi
     try {
       await poller.once(signal);
     } catch (cause) {
+      // It names the organizations: the rest of the account was read.
+      if (cause instanceof UnansweredError) throw cause;
       throw new Error(`The account "${name}" could not be read`, { cause });
     }
   };

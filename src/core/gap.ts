@@ -27,6 +27,9 @@ export function isUnnamed({ detail }: Pick<NewGap, "detail">): boolean {
 /** How the detail of a gap begins whose event the service lists and does not return. */
 export const LISTED = "the service listed ";
 
+/** How such a gap names an event without an id: nothing but its time says which event it is. */
+export const WITHOUT_ID = "an event without an id";
+
 export function isListed({ detail }: Pick<NewGap, "detail">): boolean {
   return detail.startsWith(LISTED);
 }
@@ -41,7 +44,8 @@ export const TOO_LARGE = "is larger than the limit of a body";
 
 /** Whether the gap is about this event, or about one that has no name. */
 export function mayBeAbout(detail: string, name: string): boolean {
-  return [`${name},`, `${name} `].some((text) => detail.includes(text)) || detail.startsWith(`${ONE_EVENT} `);
+  if ([`${ONE_EVENT} `, `${LISTED}${WITHOUT_ID},`].some((begin) => detail.startsWith(begin))) return true;
+  return [`${name},`, `${name} `].some((text) => detail.includes(text));
 }
 
 /** A stretch of one organization's time line, half-open. Remembered for as long as the state file lives. */

@@ -53,11 +53,24 @@ export interface Journal {
   gaps(query?: GapQuery): Promise<readonly Gap[]>;
   gapTotals(query?: GapQuery): Promise<GapTotals>;
 
+  /** Whether and why the order of an account's answers is not trusted, also after a restart. */
+  distrust(account: string): Promise<Distrust | undefined>;
+  /** Undefined: it is trusted again. */
+  setDistrust(account: string, distrust: Distrust | undefined): Promise<void>;
+
   /** A named reader with its own durable position; made at the journal's start when it is new. */
   reader(name: string): Promise<JournalReader>;
   /** Calls back after each append that brought new events; returns the way to stop that. */
   onAppend(listener: () => void): () => void;
   close(): Promise<void>;
+}
+
+/** The service's answers were not in the order of time, or showed an event on two pages of one list. */
+export interface Distrust {
+  readonly cause: "order" | "repeats";
+  /** The answer's header, where it names another order. */
+  readonly sort?: string;
+  readonly untilMs: number;
 }
 
 /** A stream whose account is no longer in the config, and what of it was never settled. */

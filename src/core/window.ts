@@ -61,13 +61,13 @@ export interface PassBegin {
 }
 
 export interface MissingEvent {
-  /** In hex. */
+  /** In hex; "" for an event without an id, whose identity is made of all its bytes. It is looked for by its time. */
   readonly identity: string;
   readonly owner: string;
   /** As it is stored; an event without a readable time has its place in `placeMs`. */
   readonly timeMs: number;
   readonly placeMs: number;
-  /** As a gap names it; absent in a pass of an older version. */
+  /** As a gap names it; absent without an id, and in a pass of an older version. */
   readonly name?: string | undefined;
   readonly detail: string;
 }

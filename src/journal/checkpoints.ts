@@ -6,7 +6,7 @@ import type { Connection } from "./database.ts";
 
 /*
  * SQLite copies the log into the state file within a commit when the log has become long. That writes up to 30 MB and
- * waits for the disk, so it has stopped reading, delivering and the page for half a second. Here a thread with a
+ * waits for the disk: reading, delivering and the page stood still for half a second. Here a thread with a
  * connection of its own does it while this thread goes on. What is committed meanwhile is copied at the end by a short
  * checkpoint on this thread, because SQLite begins the log anew only after all of it was copied.
  */

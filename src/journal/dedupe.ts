@@ -161,3 +161,13 @@ function digestsOfDoubled(page: PreparedPage, isSuspect: (index: number) => bool
   }
   return doubled;
 }
+
+/** By index in the stored page. */
+export function storedTwins(deduped: Deduped): string | null {
+  if (deduped.twins.size === 0) return null;
+  const entries = [...deduped.fresh].flatMap((index, stored) => {
+    const twin = deduped.twins.get(index);
+    return twin === undefined ? [] : [[String(stored), twin.toString("hex")] as const];
+  });
+  return JSON.stringify(Object.fromEntries(entries));
+}

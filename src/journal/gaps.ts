@@ -134,12 +134,6 @@ export function createGapQueries(db: State) {
       const notLost = openGaps(query);
       const open = notLost.filter(({ detail }) => !isSetAside(detail));
       const aside = notLost.filter(({ detail }) => isSetAside(detail));
-      // Several events without a name may be missing from the same time.
-      const lengthOf = (gaps: readonly Gap[]) =>
-        [...new Map(gaps.map((gap) => [timeKey(gap), gap])).values()].reduce(
-          (sum, gap) => sum + gap.toMs - gap.fromMs,
-          0,
-        );
       return {
         gaps: lost.length,
         organizations: new Set(lost.map(ownerKey)).size,
@@ -162,8 +156,18 @@ function ownerKey({ account, provider, organization }: Gap): string {
   return JSON.stringify([account, provider, organization]);
 }
 
-function timeKey(gap: Gap): string {
-  return JSON.stringify([ownerKey(gap), gap.fromMs, gap.toMs, gap.detail]);
+/** Gaps may overlap: time that is missing for two reasons, or with two services, is counted once for each owner. */
+function lengthOf(gaps: readonly Gap[]): number {
+  const reachedMs = new Map<string, number>();
+  let sum = 0;
+  for (const gap of [...gaps].sort((a, b) => a.fromMs - b.fromMs)) {
+    const owner = ownerKey(gap);
+    const fromMs = Math.max(gap.fromMs, reachedMs.get(owner) ?? gap.fromMs);
+    if (gap.toMs <= fromMs) continue;
+    sum += gap.toMs - fromMs;
+    reachedMs.set(owner, gap.toMs);
+  }
+  return sum;
 }
 
 /**

@@ -12,7 +12,8 @@ import { createAlsoSeen } from "./also-seen.ts";
 import { createVersions } from "./archive/versions.ts";
 import { createCameGaps } from "./came-gaps.ts";
 import type { Connection, State } from "./database.ts";
-import { createDedupe, type Deduped, type Held } from "./dedupe.ts";
+import { createDedupe, type Deduped, type Held, storedTwins } from "./dedupe.ts";
+import { createDistrust } from "./distrust.ts";
 import { markedEdge } from "./edge.ts";
 import { createGaps } from "./gaps.ts";
 import { createIdentities } from "./identities.ts";
@@ -142,7 +143,15 @@ export function createJournal(
     const whole = isWhole(page, deduped);
     const scanned = whole ? page.scanned : subset(page.scanned, deduped.fresh);
     const inserted = pages.insert(
-      { account, organization, provider, reader, fetchedMs: fetchedAtMs, newestMs, twins: twinsOf(deduped) },
+      {
+        account,
+        organization,
+        provider,
+        reader,
+        fetchedMs: fetchedAtMs,
+        newestMs,
+        twins: storedTwins(deduped),
+      },
       scanned,
       whole ? page.body : undefined,
     );
@@ -189,6 +198,7 @@ export function createJournal(
     countHeld: async (query) => countHeld(query),
     gaps: async (query) => gaps.list(query),
     gapTotals: async (query) => gaps.totals(query),
+    ...createDistrust(db),
     reader: (name) => readers.open(name),
     onAppend(listener) {
       listeners.add(listener);
@@ -241,16 +251,6 @@ const CLOSE = Buffer.from("]");
 function before(endMs: number | undefined, { timesMs }: PreparedPage, deduped: Deduped): Deduped {
   if (endMs === undefined) return deduped;
   return { ...deduped, fresh: deduped.fresh.filter((index) => timesMs[index]! < endMs) };
-}
-
-/** By index in the stored page. */
-function twinsOf(deduped: Deduped): string | null {
-  if (deduped.twins.size === 0) return null;
-  const entries = [...deduped.fresh].flatMap((index, stored) => {
-    const twin = deduped.twins.get(index);
-    return twin === undefined ? [] : [[String(stored), twin.toString("hex")] as const];
-  });
-  return JSON.stringify(Object.fromEntries(entries));
 }
 
 /** Usually the whole page is new, so its totals are reused. */

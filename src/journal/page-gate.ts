@@ -40,7 +40,7 @@ const LIVE_TAKEN_MS = 60;
 const READER_MS = FULL_PAGE_EVENTS / EVENTS_PER_MS;
 const LIVE: PagePriority = 0;
 /** A page in flight needs about this much; the memory of pages may grow to that times the pages in flight. */
-const PAGE_BYTES = 16_000_000;
+const PAGE_BYTES = 14_000_000;
 
 const PASSED_OVER_MAX = 3;
 

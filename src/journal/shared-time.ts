@@ -1,3 +1,4 @@
+import { byOwner } from "../core/by-owner.ts";
 import { gapNameOf, mayBeAbout } from "../core/gap.ts";
 import type { HeldQuery, PageCommit } from "../core/journal.ts";
 import { IDENTITY_BYTES } from "../core/prepare-page.ts";
@@ -31,7 +32,8 @@ export interface StoredStream {
  * - So do they with a held event that their source shows for the first time, unless a count has it already: an earlier
  *   version counted the events of all sources for an organization.
  * - Identities do not say which service an event is of. Where an owner is read with different sets of services,
- *   no more events count as held than the query of the window has shown.
+ *   no more events count as held than the query of the window has shown. An event that is found does say it, so it
+ *   is added to the windows that ask for its service.
  */
 export function createSharedTime(db: State, countHeld: HeldCounts) {
   const streams = createStreamIndex(db);
@@ -50,7 +52,10 @@ export function createSharedTime(db: State, countHeld: HeldCounts) {
 
   return {
     /** Inside the transaction that adds the new events of a page. */
-    noteFound: (commit: PageCommit, fresh: Indexes): void => note(commit, fresh),
+    noteFound(commit: PageCommit, fresh: Indexes): void {
+      note(commit, fresh);
+      noteOthers(commit, fresh);
+    },
 
     /** Inside the transaction that notes held events of a page as shown by its source too. */
     noteSeen(commit: PageCommit, seen: Indexes): void {
@@ -69,7 +74,7 @@ export function createSharedTime(db: State, countHeld: HeldCounts) {
       if (services === undefined || atMost === undefined) return counts;
       for (const owner of owners) {
         const count = counts.get(owner) ?? 0;
-        const limit = atMost[owner] ?? 0;
+        const limit = Object.hasOwn(atMost, owner) ? atMost[owner]! : 0;
         if (count <= limit) continue;
         const others = streams.others(owner, query, keyOf(services));
         if (!others.some((stream) => isCovered.get(stream, toMs, fromMs) !== undefined)) continue;
@@ -87,6 +92,30 @@ export function createSharedTime(db: State, countHeld: HeldCounts) {
     for (const stream of streams.sharing(commit, keyOf(services)))
       for (const row of counted.all(stream, lastMs, firstMs) as CountedRow[])
         addTo(row, stream, commit, indexes, atMost);
+  }
+
+  /** Windows of other sets of services. */
+  function noteOthers(commit: PageCommit, fresh: Indexes): void {
+    const { page, services } = commit;
+    if (services === undefined || fresh.length === 0) return;
+    const others = streams.otherServices(commit, keyOf(services));
+    if (others.size === 0) return;
+    const byService = new Map<string, number[]>();
+    for (const index of fresh) {
+      const service = fieldText(page.scanned, index, FIELD.service) ?? "";
+      const indexes = byService.get(service);
+      if (indexes === undefined) byService.set(service, [index]);
+      else indexes.push(index);
+    }
+    for (const [stream, asked] of others) {
+      const indexes = [...byService].flatMap(([service, own]) =>
+        streams.isAskedFor(service, asked) ? own : [],
+      );
+      if (indexes.length === 0) continue;
+      const [firstMs, lastMs] = spanOf(page.timesMs, indexes);
+      for (const row of counted.all(stream, lastMs, firstMs) as CountedRow[])
+        addTo(row, stream, commit, indexes, undefined);
+    }
   }
 
   function addTo(
@@ -160,7 +189,7 @@ function grown([api, held]: readonly [number, number], { events, shownBefore }: 
 
 function withFound(counts: string | null, found: ReadonlyMap<string, Found>): string | null {
   if (counts === null) return null;
-  const all: Record<string, readonly [number, number]> = { ...(JSON.parse(counts) as OwnerCounts) };
+  const all = byOwner(JSON.parse(counts) as OwnerCounts);
   for (const [owner, more] of found) all[owner] = grown(all[owner] ?? [0, 0], more);
   return JSON.stringify(all);
 }
@@ -171,6 +200,8 @@ function createStreamIndex(db: State) {
   const after = db.prepare("SELECT id, account, provider, organizations, services FROM streams WHERE id > ?");
   const byOwner = new Map<string, StoredStream[]>();
   const members = new Map<number, ReadonlySet<string>>();
+  /** Services that a config has named beside "all": "all" does not show them. */
+  const besideAll = new Set<string>();
   let knownId = 0;
 
   function streamsOf(owner: string): readonly StoredStream[] {
@@ -185,6 +216,8 @@ function createStreamIndex(db: State) {
   function learn(row: StoredStream): void {
     const organizations = JSON.parse(row.organizations) as string[];
     members.set(row.id, new Set(organizations));
+    const services = JSON.parse(row.services) as string[];
+    if (services.includes("all")) for (const service of services) besideAll.add(service);
     const names = organizations.length > 0 ? organizations : [ownOf(row.account)];
     for (const name of row.provider === null ? names : [portalOf(row.provider)]) {
       const list = byOwner.get(name);
@@ -193,17 +226,29 @@ function createStreamIndex(db: State) {
     }
   }
 
+  /** A stream comes once for each of its members. */
+  function shownBy({ page, account, provider, isOwn }: PageCommit): readonly StoredStream[] {
+    if (provider !== null) return streamsOf(portalOf(provider));
+    const names = [...page.organizations, ...(isOwn ? [ownOf(account)] : [])];
+    return names.flatMap((name) => streamsOf(name ?? ""));
+  }
+
   return {
+    isAskedFor: (service: string, asked: readonly string[]) =>
+      asked.includes(service) || (asked.includes("all") && !besideAll.has(service)),
     membersOf: (stream: number) => members.get(stream) ?? new Set<string>(),
     /** Streams of the same services that show the events of this page too. */
-    sharing({ page, account, provider, isOwn }: PageCommit, services: string): Set<number> {
+    sharing(commit: PageCommit, services: string): Set<number> {
       const found = new Set<number>();
-      const names =
-        provider !== null
-          ? [portalOf(provider)]
-          : [...page.organizations, ...(isOwn ? [ownOf(account)] : [])];
-      for (const name of names)
-        for (const row of streamsOf(name ?? "")) if (row.services === services) found.add(row.id);
+      for (const row of shownBy(commit)) if (row.services === services) found.add(row.id);
+      return found;
+    },
+    /** The streams of other services that may show events of this page, and their services. */
+    otherServices(commit: PageCommit, services: string): ReadonlyMap<number, readonly string[]> {
+      const found = new Map<number, readonly string[]>();
+      for (const row of shownBy(commit))
+        if (row.services !== services && !found.has(row.id))
+          found.set(row.id, JSON.parse(row.services) as string[]);
       return found;
     },
     /** Streams of other services to which the owner belongs, or may belong. */

@@ -6,7 +6,7 @@ const KEY = "window_times";
 const TOGETHER = 10_000;
 
 type Due = Pick<Window, "sweeps" | "nextMs">;
-export type StoredTimes = Due & Pick<Window, "id" | "fromMs" | "toMs" | "state" | "askedMs">;
+export type StoredTimes = Due & Pick<Window, "id" | "fromMs" | "toMs" | "state">;
 
 /** The times by which the windows of this state are due, as `fitWindows` was told last. */
 export function timesKept(db: State): string | null {
@@ -21,8 +21,7 @@ export async function fitWindows(
 ): Promise<void> {
   if (timesKept(db) === times) return;
   const select = db.prepare(
-    `SELECT w.id, s.account, w.from_ms AS fromMs, w.to_ms AS toMs, w.state, w.sweeps, w.next_ms AS nextMs,
-       w.asked_ms AS askedMs
+    `SELECT w.id, s.account, w.from_ms AS fromMs, w.to_ms AS toMs, w.state, w.sweeps, w.next_ms AS nextMs
      FROM windows w JOIN streams s ON s.id = w.stream
      WHERE w.id > ? AND w.live = 0 AND w.reader IS NULL AND w.state IN ('read', 'sealed') AND w.next_ms IS NOT NULL
      ORDER BY w.id LIMIT ${TOGETHER}`,

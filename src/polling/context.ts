@@ -1,7 +1,7 @@
 import type { Alarms } from "../core/alarms.ts";
 import type { PageMemory } from "../core/buffer-pool.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Journal } from "../core/journal.ts";
+import type { Distrust, Journal } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { PageGate } from "../core/page-gate.ts";
@@ -48,6 +48,13 @@ export interface PassedEvents {
   readonly readableMs: number | undefined;
 }
 
+/** `askedMs`: when the older of both was asked for. */
+export interface HistoryAges {
+  readonly servedMs: number;
+  readonly refusedMs: number;
+  readonly askedMs: number;
+}
+
 /** Facts about the service that polling has found out since the process started. */
 export interface Learned {
   /** The largest header block that is sent; lower than configured once the service has refused one. */
@@ -62,10 +69,14 @@ export interface Learned {
   readonly servedBeside: Map<number, number>;
   /** By stream: at which failure in a row nobody else was served either. */
   readonly servedNobody: Map<number, number>;
+  /** By organization: how old the oldest time is that was served, and the newest one that its plan refused. */
+  readonly historyAges: Map<string, HistoryAges>;
+  /** By organization: how much history its plan serves, as measured last. */
+  readonly plansKeepMs: Map<string, number>;
   /** How long answers lately took to begin, about the slowest of them; 0: none has come yet. */
   slowMs: number;
-  /** Until then the order of answers is not trusted; 0: answers are in the order of time. */
-  unorderedUntilMs: number;
+  /** Why and until when the order of answers is not trusted; undefined: they are in the order of time. */
+  distrust: Distrust | undefined;
   /** How often in a row the name of an unreadable event could not be asked for, by stream. */
   readonly nameFailures: Map<number, number>;
   /** The next unreadable events that need no search for a readable one, by stream. */
@@ -85,8 +96,10 @@ export function createLearned(headerBytesMax: number): Learned {
     suspectUntilMs: new Map(),
     servedBeside: new Map(),
     servedNobody: new Map(),
+    historyAges: new Map(),
+    plansKeepMs: new Map(),
     slowMs: 0,
-    unorderedUntilMs: 0,
+    distrust: undefined,
     nameFailures: new Map(),
     passed: new Map(),
   };

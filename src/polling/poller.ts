@@ -6,13 +6,14 @@ import { type PollContext, subjectOf } from "./context.ts";
 import { createFailingAlarm } from "./failing-alarm.ts";
 import { createPause } from "./pause.ts";
 import { type AgendaOptions, createAgenda, type Work } from "./plan/agenda.ts";
-import { createDiscovery, type DiscoveryOptions, RETRIES_MAX } from "./plan/discovery.ts";
+import { createDiscovery, type DiscoveryOptions } from "./plan/discovery.ts";
 import { addHistory, type HistoryRequest } from "./plan/missing-windows.ts";
 import { planWindows } from "./plan/plan-windows.ts";
 import { compareAgain, type ReconcileRequest, reopenRefused } from "./plan/reconcile-windows.ts";
 import { createUpkeep } from "./plan/upkeep.ts";
 import type { FaultConsequence } from "./read/isolate.ts";
 import { meetFault } from "./read/meet-fault.ts";
+import { recallOrder } from "./read/order.ts";
 import { createCanaries, faultIn } from "./read/probe.ts";
 import type { SourceFault } from "./read/source.ts";
 import { doWork } from "./read/work.ts";
@@ -86,14 +87,13 @@ export function createPoller(options: PollerOptions) {
     upkeptMs = clock.now();
     await upkeep.turn();
     pause.wrote();
-    // There is no next turn in which the others would be asked.
-    const retriesMax = givesUp ? Number.POSITIVE_INFINITY : RETRIES_MAX;
-    if (await discovery.retryRefused(signal, retriesMax)) await plan(signal);
+    if (await discovery.refused.retryDue(signal, givesUp)) await plan(signal);
   }
 
-  /** A person asks for a look: they may have repaired what the service refused. */
+  /** A person asks for a look: they may have repaired what the service refused, or have another plan. */
   function hurryRefused(): void {
-    discovery.hurryRefused();
+    context.learned.historyAges.clear();
+    discovery.refused.hurry();
     upkeptMs = Number.NEGATIVE_INFINITY;
   }
 
@@ -108,6 +108,7 @@ export function createPoller(options: PollerOptions) {
   async function planNow(signal: AbortSignal): Promise<void> {
     planDueMs = clock.now() + options.discoveryMs;
     try {
+      if (!hasPlan) await recallOrder(context);
       const scope = await discovery.scope(signal);
       active = new Set(
         (scope.organizations ?? []).filter(({ state }) => state === "active").map(({ id }) => id),
@@ -245,10 +246,12 @@ export function createPoller(options: PollerOptions) {
       hurryRefused();
       givesUp = true;
       await sideBySide(signal, () => nextOnce(signal));
+      discovery.refused.requireAnswers();
     },
     /** Adds windows for a one-off stretch and reopens refused ones inside it; gives how many. */
     async addHistory(request: HistoryRequest, signal: AbortSignal): Promise<number> {
       const scope = await discovery.scope(signal);
+      context.learned.historyAges.clear();
       const reopened = request.reader === null ? await reopenRefused(context, request) : 0;
       const count = reopened + (await addHistory(context, scope, request));
       wake.wake();

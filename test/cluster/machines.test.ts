@@ -156,13 +156,14 @@ describe.skipIf(skipUnless("kafka", jars, KAFKA_REMEDY))("machines of a cluster"
   test("C13 a machine that cannot read while another can leaves the group, its lanes run elsewhere, and it joins again", async () => {
     await scene.kill("two", "SIGTERM");
     const key = `${scene.simulator.apiKey}-of-two`;
-    const two = scene.startWithShortLimits("two", key, { unfitMs: 3000, stayAwayMs: 5000 });
+    const two = scene.startWithShortLimits("two", key, { unfitMs: 15_000, stayAwayMs: 5000 });
     const said = (text: string) => two.stderr().split(text).length - 1;
     const until = async (isSo: () => boolean | Promise<boolean>) => {
       for (const deadline = Date.now() + RUNNING_MS_MAX; !(await isSo()); await sleep(200))
         if (Date.now() > deadline) throw new Error(two.stderr().slice(-5000));
     };
-    await until(() => said("This machine leaves the group for a while.") > 0);
+    // On a busy machine it may leave before that, because its lanes take long to open.
+    await until(() => said("none of its lanes can read from the service") > 0);
     expect(said("A lane runs here.")).toBeGreaterThan(0);
     const ran = said("A lane runs here.");
     await scene.allRunning(RUNNING_MS_MAX);

@@ -196,12 +196,14 @@ describe("on a state", () => {
   });
 
   test("tap goes on behind what was trimmed, and says how much that was", async () => {
-    const config = world.configure({
-      state: world.at("trimmed.db"),
-      sinks: ["{ name: screen, type: console }"],
-    });
+    const state = world.at("trimmed.db");
+    const config = world.configure({ state, sinks: ["{ name: screen, type: console }"] });
+    const before = openState(state);
+    // A run that takes long trims what was delivered. This reader keeps all of it.
+    await createJournal(before, systemClock).reader("~keeper");
+    before.close();
     await world.run(["run", "--once", "-c", config]);
-    const db = openState(world.at("trimmed.db"));
+    const db = openState(state);
     db.exec("DELETE FROM bodies WHERE page < (SELECT MAX(page) FROM bodies)");
     const last = db.prepare("SELECT events FROM pages ORDER BY number DESC LIMIT 1").pluck().get() as number;
     db.close();

@@ -144,6 +144,71 @@ describe("R39 run --once", () => {
     expect(left.code).toBe(0);
   });
 
+  test("a loss that joins the gap of an earlier run fails the run and is named as missing", async () => {
+    world = await openWorld({ events: 30 });
+    const config = world.configure({ account: "organizations: all, since: 10d, retention: 30d" });
+    const { id } = world.simulator.organizations[0]!;
+    const nowMs = Date.now();
+    const once = () => world.run(["run", "--once", "-c", config]);
+    /** As if it had not been read before the service forgot it. */
+    const leaveUnread = async (fromDays: number, toDays: number) => {
+      const db = openState(world.at("state.db"));
+      const journal = createJournal(db, systemClock);
+      const whose = { account: "acme", provider: null, organizations: [id], services: ["all"] };
+      const stream = await journal.stream(whose);
+      const at = (days: number) => nowMs - days * 86_400_000;
+      await journal.changeWindows({ add: [newWindow(stream, at(fromDays), at(toDays))] });
+      db.close();
+    };
+    const gaps = () => {
+      const db = openState(world.at("state.db"));
+      const rows = db.prepare("SELECT reason, to_ms - from_ms AS ms FROM gaps").all();
+      db.close();
+      return rows;
+    };
+    expect((await once()).code).toBe(0);
+    await leaveUnread(50, 45);
+    const first = await once();
+    expect(first).toMatchObject({ code: 1, stdout: expect.stringContaining("Missing:\n  1 gap:") });
+    expect(gaps()).toEqual([{ reason: "expired", ms: 5 * 86_400_000 }]);
+    expect(await once()).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("Known to be missing:\n  1 gap:"),
+    });
+    await leaveUnread(45, 40);
+    const grown = await once();
+    expect(gaps()).toEqual([{ reason: "expired", ms: 10 * 86_400_000 }]);
+    expect(grown.stdout).toMatch(/^Missing:\n {2}1 gap:/m);
+    expect(grown.stdout).not.toContain("Known to be missing");
+    expect(grown.stdout).not.toContain("Nothing else is missing.");
+    expect(grown.code).toBe(1);
+  });
+
+  test("a refused organization that answers otherwise is named and fails the run; its refusal keeps its reason", async () => {
+    world = await openWorld({ events: 60 });
+    const config = world.configure();
+    const { organizations, control } = world.simulator;
+    const bad = organizations[0]!.id;
+    const once = () => world.run(["run", "--once", "-c", config]);
+    const reasons = async () => {
+      const { stdout } = await world.run(["coverage", "--json", "--organization", bad, "-c", config]);
+      return stdout.match(/: [0-9]{3} /g);
+    };
+    control.refuseOrganization(bad, 403);
+    const refused = await once();
+    expect(refused).toMatchObject({ code: 0, stdout: expect.stringContaining("Nothing else is missing.") });
+    control.refuseOrganization(bad, 503);
+    const unanswered = await once();
+    expect(unanswered.stdout).toMatch(
+      new RegExp(`Missing:\\n {2}acme/${bad} \\(.*503.*\\) cannot be read\\.`),
+    );
+    expect(unanswered.stdout).not.toContain("Nothing else is missing.");
+    expect(unanswered.code).toBe(1);
+    expect(new Set(await reasons())).toEqual(new Set([": 403 "]));
+    control.refuseOrganization(bad, null);
+    expect(await once()).toMatchObject({ code: 0, stdout: expect.stringContaining("Nothing is missing.") });
+  });
+
   test("one dead sink of three: the others get everything, the exit code is 1 and the sink is named", async () => {
     world = await openWorld({ events: 300 });
     const refusing = createServer((_, response) => response.writeHead(403).end("no"));

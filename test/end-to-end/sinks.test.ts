@@ -47,7 +47,8 @@ test("one sink dead, one slow, two refusing every hundredth event: the others fi
   const idOf = (text: string) => (JSON.parse(text) as { id?: string }).id;
   const withId = scene.served().filter((text) => isHundredth(text) && idOf(text) !== undefined);
   splunk.state.refusedIds = withId.map((text) => idOf(text)!);
-  expect(splunk.state.refusedIds.length).toBeGreaterThan(EVENTS / 200);
+  // Which ones depends on their bytes: about 30, and by chance sometimes half as many.
+  expect(splunk.state.refusedIds.length).toBeGreaterThan(EVENTS / 1000);
   scene.env.HEC_TOKEN = "hec-token";
   scene.configure([
     disk(),

@@ -98,6 +98,17 @@ test("a stretch that is read after all ends the gap inside it, for the organizat
   expect(await hours("b")).toEqual(["1-6"]);
 });
 
+test("R40 time that is missing for two reasons counts once for each organization", async () => {
+  await journal.changeWindows({
+    gaps: [
+      gap(group, 1, 9),
+      gap(group, 2, 4, { reason: "unchecked", detail: "not compared" }),
+      gap(group, 8, 10, { reason: "unchecked", detail: "the plan keeps less" }),
+    ],
+  });
+  expect(await journal.gapTotals()).toMatchObject({ gaps: 6, organizations: 2, durationMs: 18 * HOUR });
+});
+
 test("an unreadable event is counted once however often it is found", async () => {
   const one = gap(group, 1, 2, { reason: "unreadable", detail: "bytes kept as 12ab", events: 1 });
   for (let time = 0; time < 3; time++) await journal.changeWindows({ gaps: [one] });

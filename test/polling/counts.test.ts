@@ -15,6 +15,19 @@ test("R36 what is held is not derived from what the service showed", () => {
   expect(countsFrom(stream, { a: 3 }, new Map([["a", 2]]), 0)).toMatchObject({ apiCount: 3, heldCount: 2 });
 });
 
+test("R36 owners may have the names of what every object has", () => {
+  const own = { ...stream, organizations: [] };
+  const names = ["constructor", "__proto__", "toString"];
+  const shown = Object.fromEntries(names.map((name) => [name, 2]));
+  const held = new Map(names.map((name) => [name, 2]));
+  const counted = countsFrom(own, shown, held, 0);
+  expect(counted).toMatchObject({ apiCount: 6, heldCount: 6 });
+  const stored = JSON.parse(JSON.stringify(counted)) as typeof counted;
+  expect(largerCounts(stored, counted, 0)).toMatchObject({ apiCount: 6, heldCount: 6 });
+  expect(largerCounts({ apiCount: 1, counts: { other: [1, 1] } }, counted, 0).apiCount).toBe(7);
+  expect(heldQuery(own, { fromMs: 0, toMs: 1 }, shown).owners.toSorted()).toEqual(names.toSorted());
+});
+
 test("R36 a query without organizations is counted for owners that it showed before, too", () => {
   const own = { ...stream, organizations: [] };
   const stretch = { fromMs: 0, toMs: 1 };

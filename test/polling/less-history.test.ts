@@ -63,6 +63,67 @@ test("R34 where the plan keeps less than `retention`, what it serves is compared
   await it.pass(26 * HOUR, HOUR);
   expect(await it.compare()).toMatchObject(COMPLETE);
   expect(await it.journal.gaps()).toEqual([]);
+  expect(it.alarms().map(({ kind }) => kind)).not.toContain("history_limited");
+});
+
+test.each([1, 2])(
+  "R32 R34 organization %i of a group has its own limit of history: the others' limits are not its own",
+  async (own) => {
+    const simulator = { organizations: 3, events: 900, days: 60 };
+    ({ world, proxy } = await openProxied({ simulator, account: { since: "60d" } }));
+    const it = world;
+    for (const [at, id] of it.organizations.entries())
+      it.simulator.control.limitHistory(id, at === own ? 30 : PLAN_DAYS);
+    await it.drain();
+    const oldestMs = async (at: number) => {
+      const held = (await it.held()).map(
+        (text) => JSON.parse(text) as { organization: string; timestamp: string },
+      );
+      const times = held.filter(({ organization }) => organization === it.organizations[at]);
+      return Math.min(...times.map(({ timestamp }) => Date.parse(timestamp)));
+    };
+    expect(await oldestMs(own)).toBeLessThan(START_MS - 28 * DAY);
+    expect(await oldestMs(0)).toBeGreaterThan(START_MS - (PLAN_DAYS + 1) * DAY);
+    expect(await unnamed(it)).toBe(0);
+    const gaps = (await it.journal.gaps()).filter(
+      ({ organization }) => organization === it.organizations[own],
+    );
+    expect(Math.max(...gaps.map(({ toMs }) => toMs))).toBeLessThan(START_MS - 29 * DAY);
+  },
+);
+
+test("R32 R34 a limit of history in a group: an organization that fails when it is asked alone holds up no other", async () => {
+  const simulator = { organizations: 3, events: 900, days: 60 };
+  ({ world, proxy } = await openProxied({ simulator, account: { since: "60d" } }));
+  const it = world;
+  const [limited, full, failing] = it.organizations;
+  it.simulator.control.limitHistory(limited!, PLAN_DAYS);
+  proxy.change = (exchange) => {
+    const isAlone = exchange.organizations.length === 1 && exchange.organizations[0] === failing;
+    if (exchange.path.endsWith("/events") && isAlone) exchange.status = 500;
+  };
+  await it.pass(4 * HOUR, HOUR / 4);
+  const held = (await it.held()).map((text) => JSON.parse(text) as { id: string; organization: string });
+  const heldOf = (id: string) => held.filter(({ organization }) => organization === id).length;
+  const servedOf = (id: string) => it.served().filter((text) => JSON.parse(text).organization === id).length;
+  expect(servedOf(full!)).toBeGreaterThan(100);
+  expect(heldOf(full!)).toBe(servedOf(full!));
+  expect(heldOf(limited!)).toBeGreaterThan(20);
+});
+
+test("R40 a restart does not forget that the plan keeps less than `retention`", async () => {
+  const it = await openShort({ account: { since: "14d" } });
+  it.simulator.control.limitHistory(it.organizations[0]!, 5);
+  await it.drain();
+  const isRaised = () => it.alarms().some(({ kind }) => kind === "history_limited");
+  await it.pass(26 * HOUR, HOUR);
+  expect(isRaised()).toBe(true);
+  await it.restart();
+  it.forgetAlarms();
+  expect(isRaised()).toBe(false);
+  // Too short for another refusal: it is known from the ledger alone.
+  await it.pass(HOUR / 12, HOUR / 60);
+  expect(isRaised()).toBe(true);
 });
 
 test("R34 `reconcile` compares what a plan serves of a time range that begins before its limit", async () => {

@@ -131,7 +131,25 @@ describe("R1 the end of a page is a place only where answers rise in time", () =
     proxy.ask = undefined;
     await it.pass(23 * HOUR, HOUR);
     expect(isUnordered(it)).toBe(true);
-    await it.pass(2 * HOUR, HOUR);
+    await it.pass(3 * HOUR, HOUR);
+    expect(isUnordered(it)).toBe(false);
+  });
+
+  test("R40 the order is not trusted after a restart either, until a day of answers was in order", async () => {
+    const { it, proxy } = await openDescending(10);
+    await it.drain();
+    const [raised] = it.alarms();
+    proxy.ask = undefined;
+    const restart = async () => {
+      it.forgetAlarms();
+      await it.restart();
+      await it.drain();
+    };
+    await restart();
+    expect(it.alarms()).toEqual([{ ...raised, sinceMs: expect.any(Number) }]);
+    await it.pass(26 * HOUR, HOUR);
+    expect(isUnordered(it)).toBe(false);
+    await restart();
     expect(isUnordered(it)).toBe(false);
   });
 

@@ -134,6 +134,74 @@ describe("R6 an organization at fault", () => {
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
 
+  test("R5 a refused organization that answers otherwise keeps its reason, is asked again soon, and is named by `run --once`", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 120, liveEventsPerSecond: 0.01 } });
+    const bad = it.organizations[1]!;
+    const { poller } = it.account;
+    const once = () => poller.once(AbortSignal.timeout(300_000));
+    it.simulator.control.refuseOrganization(bad, 403);
+    await it.drain();
+    const refused = roster(it).get(bad)!;
+    await it.pass(HOUR, 30 * MINUTE);
+    it.simulator.control.refuseOrganization(bad, 503);
+    await it.pass(2 * HOUR, 30 * MINUTE);
+    expect(roster(it).get(bad)).toEqual(refused);
+    const [alarm] = it.alarms();
+    expect(alarm).toMatchObject({ kind: "organization_refused", subject: `acme/${bad}` });
+    expect(alarm!.message).toContain(refused.reason);
+    expect(alarm!.message).toMatch(/The last try failed otherwise: .*503/);
+    for (const { state, reason } of await it.windows())
+      if (state === "refused") expect(reason).toBe(refused.reason);
+    await expect(once()).rejects.toThrow(
+      new RegExp(`^acme/${bad} \\(.*503.*\\) cannot be read\\. The service refused this before`),
+    );
+    it.simulator.control.refuseOrganization(bad, 404);
+    it.simulator.control.clock.advance(SECOND);
+    await once();
+    expect(roster(it).get(bad)!.reason).toMatch(/404/);
+    it.simulator.control.refuseOrganization(bad, 503);
+    await it.pass(HOUR + MINUTE);
+    it.simulator.control.refuseOrganization(bad, null);
+    await it.pass(6 * MINUTE, MINUTE);
+    expect(kinds(it)).toEqual([]);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
+  test("`run --once` tries a refused organization again after one bad answer", async () => {
+    const it = await open({ simulator: { organizations: 3, events: 120 } });
+    const bad = it.organizations[1]!;
+    it.simulator.control.refuseOrganization(bad, 403);
+    await it.drain();
+    it.simulator.control.refuseOrganization(bad, null);
+    it.simulator.control.faults.add({ kind: "status", status: 503, organization: bad, times: 2 });
+    it.simulator.control.clock.advance(SECOND);
+    await it.account.poller.once(AbortSignal.timeout(300_000));
+    expect(roster(it).get(bad)).toMatchObject({ state: "active" });
+    expect(await it.compare()).toMatchObject(COMPLETE);
+  });
+
+  test("R6 a deleted organization that is not listed any more holds up nothing, also where all others are refused", async () => {
+    const it = await open({ simulator: { organizations: 2, events: 60 } });
+    const [refused, deleted] = it.organizations as [string, string];
+    const { control } = it.simulator;
+    await it.drain();
+    control.refuseOrganization(refused, 403);
+    await it.pass(2 * HOUR, 30 * MINUTE);
+    control.refuseOrganization(deleted, 404);
+    const { management } = it.account;
+    const { organizations } = management;
+    Object.assign(management, {
+      organizations: async function* (...args: Parameters<typeof organizations>) {
+        for await (const one of organizations(...args)) if (one._id !== deleted) yield one;
+      },
+    });
+    control.clock.advance(DAY);
+    const startedMs = it.clock.now();
+    await it.account.poller.once(AbortSignal.timeout(300_000));
+    expect(it.clock.now() - startedMs).toBeLessThan(20 * SECOND);
+    expect(kinds(it)).not.toContain("window_failing");
+  });
+
   test("R6 two at fault, one in each half, are found even where nothing has worked before", async () => {
     const it = await open({ simulator: { organizations: 8, events: 200 } });
     const bad = [...it.organizations].sort();

@@ -3,10 +3,10 @@
  * organization. Each window's counts are right, and their sum is too high. Windows of one owner that share time, and
  * may share events, are an overlap group:
  *
- *   1. Held: the identities of its time, counted once. That is exact if nothing else was read there: no window
- *      outside the group covers a part of it, or all of them ask for the same services.
- *   2. Where it is not exact, the windows of the query with the most held events count, and the others do not: these
- *      events are certainly different ones.
+ *   1. Held: the identities of its time, counted once. That is exact where nothing else was read: no window outside the
+ *      group is there, or all of them ask for the same services.
+ *   2. In the rest of its time, the query that certainly holds the most events there counts, and the others do not. More
+ *      may be held.
  *   3. The service's count is as far from what is held as in the query that lacks the most. So many events are short.
  *
  * `all` may leave out newer services, so its windows only may share events with those of a service that has a name.
@@ -118,49 +118,45 @@ function excessOf(
   countHeld: (fromMs: number, toMs: number) => number,
 ): Excess {
   const stretches = stretchesOf(group);
-  const queries = [...byQuery(group).values()].map(sumOf);
+  const exact = without(stretches, stretchesOf(othersIn(group, run)));
+  const byQuery = [...windowsByQuery(group).values()];
+  const queries = byQuery.map((windows) => sumOf(windows.map(({ counts }) => counts)));
   const all = sumOf(queries);
-  const shortOfQueries = [...byQuery(group).values()].map(shortIn);
-  const most = queries.reduce((a, b) => (b.heldCount > a.heldCount ? b : a));
-  const union = isExact(group, run) ? counted() : most;
+  // Also those whose identities are forgotten because they are old: the counts of their windows are not.
+  const elsewhere = byQuery.map(
+    (windows, at) => queries[at]!.heldCount - identitiesIn(common(exact, stretchesOf(windows))),
+  );
+  const heldCount = Math.min(all.heldCount, identitiesIn(exact) + Math.max(0, ...elsewhere));
+  const lacking = Math.max(...queries.map((query) => query.apiCount - query.heldCount));
+  const apiMin = Math.max(...queries.map(({ apiCount }) => apiCount));
+  const shortOfQueries = byQuery.map((windows) => shortIn(windows.map(({ counts }) => counts)));
   return {
     fromMs: stretches[0]!.fromMs,
     toMs: stretches.at(-1)!.toMs,
-    apiCount: all.apiCount - union.apiCount,
-    heldCount: all.heldCount - union.heldCount,
+    apiCount: all.apiCount - Math.min(all.apiCount, Math.max(apiMin, heldCount + lacking)),
+    heldCount: all.heldCount - heldCount,
     short: shortOfQueries.reduce((sum, short) => sum + short, 0) - Math.max(...shortOfQueries),
   };
 
-  function counted(): BothCounts {
-    const identities = stretches.reduce((sum, { fromMs, toMs }) => sum + countHeld(fromMs, toMs), 0);
-    // Identities of old events are forgotten, the counts of their windows are not.
-    const heldCount = Math.min(all.heldCount, Math.max(most.heldCount, identities));
-    const lacking = Math.max(...queries.map((query) => query.apiCount - query.heldCount));
-    const apiMin = Math.max(...queries.map(({ apiCount }) => apiCount));
-    return { heldCount, apiCount: Math.min(all.apiCount, Math.max(apiMin, heldCount + lacking)) };
+  function identitiesIn(list: readonly TimeSpan[]): number {
+    return list.reduce((sum, { fromMs, toMs }) => sum + countHeld(fromMs, toMs), 0);
   }
 }
 
-/** Whether every identity of the group's time is of an event that one of its windows has read. */
-function isExact(group: readonly Counted[], run: readonly OwnerWindow[]): boolean {
+/** Windows beside the group's: identities of their time may be of events that no window of the group has read. */
+function othersIn(group: readonly Counted[], run: readonly OwnerWindow[]): readonly OwnerWindow[] {
   const [first] = group;
   const own = new Set<OwnerWindow>(group);
   const isUniform = group.every(({ services }) => isSame(services, first!.services));
-  return run.every(
-    (other) =>
-      own.has(other) ||
-      (isUniform && isSame(other.services, first!.services)) ||
-      !group.some(({ fromMs, toMs }) => other.fromMs < toMs && fromMs < other.toMs),
-  );
+  return run.filter((other) => !own.has(other) && !(isUniform && isSame(other.services, first!.services)));
 }
 
-/** The counts of each query's windows. */
-function byQuery(windows: readonly Counted[]): ReadonlyMap<string, readonly BothCounts[]> {
-  const queries = new Map<string, BothCounts[]>();
-  for (const { query, counts } of windows) {
-    const list = queries.get(query);
-    if (list === undefined) queries.set(query, [counts]);
-    else list.push(counts);
+function windowsByQuery(windows: readonly Counted[]): ReadonlyMap<string, readonly Counted[]> {
+  const queries = new Map<string, Counted[]>();
+  for (const window of windows) {
+    const list = queries.get(window.query);
+    if (list === undefined) queries.set(window.query, [window]);
+    else list.push(window);
   }
   return queries;
 }
@@ -177,8 +173,13 @@ function sumOf(list: readonly BothCounts[]): BothCounts {
   };
 }
 
+interface TimeSpan {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
 /** The time of the windows, each part once. */
-function stretchesOf(windows: readonly Counted[]): { fromMs: number; toMs: number }[] {
+function stretchesOf(windows: readonly TimeSpan[]): TimeSpan[] {
   const stretches: { fromMs: number; toMs: number }[] = [];
   for (const { fromMs, toMs } of [...windows].sort((a, b) => a.fromMs - b.fromMs)) {
     const last = stretches.at(-1);
@@ -186,4 +187,21 @@ function stretchesOf(windows: readonly Counted[]): { fromMs: number; toMs: numbe
     else stretches.push({ fromMs, toMs });
   }
   return stretches;
+}
+
+function without(stretches: readonly TimeSpan[], others: readonly TimeSpan[]): readonly TimeSpan[] {
+  return others.reduce<readonly TimeSpan[]>(
+    (left, other) =>
+      left.flatMap(({ fromMs, toMs }) =>
+        [
+          { fromMs, toMs: Math.min(toMs, other.fromMs) },
+          { fromMs: Math.max(fromMs, other.toMs), toMs },
+        ].filter((part) => part.toMs > part.fromMs),
+      ),
+    stretches,
+  );
+}
+
+function common(stretches: readonly TimeSpan[], others: readonly TimeSpan[]): readonly TimeSpan[] {
+  return without(stretches, without(stretches, others));
 }

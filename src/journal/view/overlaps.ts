@@ -1,4 +1,5 @@
 import { setImmediate } from "node:timers/promises";
+import { byOwner } from "../../core/by-owner.ts";
 import type { OwnerCounts } from "../../core/window.ts";
 import type { State } from "../database.ts";
 import { createHeldCounts } from "../held-counts.ts";
@@ -90,7 +91,7 @@ export function createOverlaps(db: State) {
     function take(window: WindowRow): void {
       const stream = concerned.get(window.stream)!;
       const isCounted = window.live === 0 && window.apiCount !== null && window.heldCount !== null;
-      const counts = window.counts === null ? null : (JSON.parse(window.counts) as OwnerCounts);
+      const counts = window.counts === null ? null : byOwner(JSON.parse(window.counts) as OwnerCounts);
       const part: Omit<OwnerWindow, "counts"> = {
         fromMs: window.fromMs,
         toMs: Math.max(window.toMs, window.fromMs + 1),

@@ -1,3 +1,4 @@
+import { byOwner } from "../../core/by-owner.ts";
 import type { WindowsQuery, WindowsView, WindowView } from "../../core/view/windows.ts";
 import type { OwnerCounts, WindowState } from "../../core/window.ts";
 import type { State } from "../database.ts";
@@ -81,6 +82,6 @@ function ownersIn(text: string | null): string[] {
 /** One organization's part of a group's counts; unknown where the group was counted as a whole only. */
 function countsOf(text: string | null, owner: string): Pick<WindowView, "apiCount" | "heldCount"> {
   if (text === null) return { apiCount: null, heldCount: null };
-  const [apiCount, heldCount] = (JSON.parse(text) as OwnerCounts)[owner] ?? [0, 0];
+  const [apiCount, heldCount] = byOwner(JSON.parse(text) as OwnerCounts)[owner] ?? [0, 0];
   return { apiCount, heldCount };
 }

@@ -2,9 +2,8 @@ import { NOT_IN_CONFIG, NOT_LISTED, type RosterEntry } from "../../core/roster.t
 import { DAY_MS } from "../../core/time.ts";
 import { ask, type PollContext, timeText } from "../context.ts";
 import { LIVE } from "../limits/pace.ts";
-import { faultIn, probe } from "../read/probe.ts";
-import { REFUSED_RETRY_MS, raiseRefused } from "../read/refused.ts";
-import type { SourceFault } from "../read/source.ts";
+import { faultIn, MAY_PASS } from "../read/probe.ts";
+import { createRefusedRetries } from "./refused-retries.ts";
 import type { AccountScope } from "./scope.ts";
 
 export interface DiscoveryOptions {
@@ -25,13 +24,9 @@ export interface FoundOrganization {
 
 /** A plan that comes a little early asks for the list all the same, or new organizations wait twice as long. */
 const SLACK_MS = 5000;
-const HOUR_MS = 3_600_000;
 /** The first request of all is tried so often: one bad answer must not end `run --once`. */
 const ATTEMPTS_MAX = 5;
 const AGAIN_MS = 500;
-const MAY_PASS: readonly SourceFault["kind"][] = ["throttled", "unavailable", "cut_off", "nonsense"];
-/** So many refused organizations are tried again in one turn of a process that goes on. */
-export const RETRIES_MAX = 20;
 
 /**
  * The organizations that the account reads. The list is asked for at start and on a schedule: new organizations join by
@@ -39,24 +34,17 @@ export const RETRIES_MAX = 20;
  */
 export function createDiscovery(context: PollContext, options: DiscoveryOptions) {
   const { account, roster, clock, serviceClock, alarms, log, settings } = context;
+  const refused = createRefusedRetries(context);
   let discoveredMs = Number.NEGATIVE_INFINITY;
   let hasOrganizations = true;
-  /** When a person last asked for a look: organizations that were refused before are tried again. */
-  let askedMs = Number.NEGATIVE_INFINITY;
 
   async function scope(signal: AbortSignal): Promise<AccountScope> {
     if (Math.abs(clock.now() - discoveredMs) >= options.discoveryMs - SLACK_MS) {
       await look(signal);
-      raiseStanding();
+      refused.raiseStanding();
     }
     await learnTime(known(), ATTEMPTS_MAX, signal);
     return known();
-  }
-
-  /** The alarms of a process end with it, and a refusal that lasts is found again only an hour later. */
-  function raiseStanding(): void {
-    for (const { id, state, reason } of roster.list(account))
-      if (state === "refused") raiseRefused(context, `${account}/${id}`, reason ?? "The service refuses it.");
   }
 
   function known(): AccountScope {
@@ -156,44 +144,8 @@ export function createDiscovery(context: PollContext, options: DiscoveryOptions)
     expire(): void {
       discoveredMs = Number.NEGATIVE_INFINITY;
     },
-    /** Refused organizations are tried again now, not at their time: the reason may be gone. */
-    hurryRefused(): void {
-      askedMs = clock.now();
-    },
-    /** Tries refused organizations again whose time has come; true when one is back. */
-    async retryRefused(signal: AbortSignal, retriesMax: number): Promise<boolean> {
-      const due = roster
-        .list(account)
-        .filter((entry) => entry.state === "refused" && isDue(entry))
-        .toSorted((a, b) => (a.nextMs ?? 0) - (b.nextMs ?? 0));
-      let isBack = false;
-      for (const entry of due.slice(0, retriesMax)) isBack = (await retry(entry, signal)) || isBack;
-      return isBack;
-    },
+    refused,
   };
-
-  /** A longer wait is never set: the local clock was set back meanwhile. */
-  function isDue({ nextMs }: RosterEntry): boolean {
-    const leftMs = (nextMs ?? 0) - clock.now();
-    // The clock was set back since then.
-    if (askedMs > clock.now()) askedMs = Number.NEGATIVE_INFINITY;
-    return leftMs <= 0 || leftMs > REFUSED_RETRY_MS || clock.now() + leftMs - REFUSED_RETRY_MS < askedMs;
-  }
-
-  async function retry({ id }: RosterEntry, signal: AbortSignal): Promise<boolean> {
-    const services = settings.services;
-    const stream = { id: 0, account, provider: null, organizations: [id], services };
-    const nowMs = serviceClock.now();
-    const fault = await probe(context, { stream, fromMs: nowMs - HOUR_MS, toMs: nowMs }, [id], signal);
-    if (fault === undefined) {
-      await roster.setState(account, [id], "active", null, null);
-      alarms.clear("organization_refused", `${account}/${id}`);
-      return true;
-    }
-    await roster.setState(account, [id], "refused", fault.message, clock.now() + REFUSED_RETRY_MS);
-    raiseRefused(context, `${account}/${id}`, fault.message);
-    return false;
-  }
 }
 
 export type Discovery = ReturnType<typeof createDiscovery>;

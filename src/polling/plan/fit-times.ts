@@ -2,7 +2,7 @@ import type { Window } from "../../core/window.ts";
 import { sweepDueMs, type Times } from "./sweep-times.ts";
 
 /** What a window that was read knows of its sweeps. */
-export type WindowTimes = Pick<Window, "fromMs" | "toMs" | "state" | "sweeps" | "nextMs" | "askedMs">;
+export type WindowTimes = Pick<Window, "fromMs" | "toMs" | "state" | "sweeps" | "nextMs">;
 
 /**
  * The sweeps of a window under a new config. Windows number their sweeps by the list, so with a shorter list a sweep

@@ -8,7 +8,7 @@ import {
   type Window,
 } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-import { isHistoryLimit } from "../limits/history-limit.ts";
+import { isHistoryLimit } from "../limits/history-alarm.ts";
 import { endedWindow } from "../read/commit-page.ts";
 import { loseForgottenRefused } from "../read/forgotten.ts";
 import { passTakenOver } from "../read/take-over.ts";

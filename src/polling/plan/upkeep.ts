@@ -1,6 +1,7 @@
 import { formatDuration } from "../../core/time.ts";
 import { LIVE_BEHIND_MS_MAX, type Window } from "../../core/window.ts";
 import { type PollContext, timeText } from "../context.ts";
+import { warnOfHistoryLimit } from "../limits/history-alarm.ts";
 import { warnOfGaps } from "../read/forgotten.ts";
 import { warnOfMissing } from "../read/missing-alarms.ts";
 import { mergedRuns } from "./merge-windows.ts";
@@ -102,6 +103,7 @@ export function createUpkeep(context: PollContext, isRunning: (window: Window) =
     await warnOfLoss();
     await warnOfGaps(context);
     await warnOfMissing(context);
+    await warnOfHistoryLimit(context);
   }
 
   return {

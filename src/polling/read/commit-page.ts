@@ -43,7 +43,7 @@ export async function commitPage(
       return { put: [progressed] };
     },
   });
-  if (isShuffled) noteShuffled(context);
+  if (isShuffled) await noteShuffled(context);
   return next;
 }
 

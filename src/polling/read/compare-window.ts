@@ -5,7 +5,7 @@ import type { MissingEvent, PassBegin, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import type { TimeStretch } from "../plan/sweep-times.ts";
 import { identityBytesAt, ownerAt } from "./counts.ts";
-import { doubtfulAt, namedGaps } from "./missing-events.ts";
+import { doubtfulAt, heldAmong, namedGaps } from "./missing-events.ts";
 import { createRepeats } from "./repeats.ts";
 import { createSeenEvents, type SeenEvents } from "./seen-events.ts";
 import { IDENTITY_FIELDS } from "./skip-event.ts";
@@ -23,6 +23,8 @@ export interface Comparison {
   readonly isForgotten: boolean;
   /** Every event with a distinct identity. */
   readonly events: SeenEvents;
+  /** Events without an id, one for each owner and time. */
+  readonly withoutIds: readonly MissingEvent[];
   /** Events that are not readable. */
   readonly skips: readonly NewGap[];
   /** Events that were not held, or that a gap names. */
@@ -45,6 +47,7 @@ export async function compareWindow(
   const skips: NewGap[] = [];
   const doubtful: TimeStretch[] = [];
   const missing: MissingEvent[] = [];
+  const unsure: MissingEvent[] = [];
   const named = await namedGaps(context, stretch);
   const places = new Set(named.map(({ fromMs }) => fromMs));
   const undated = createUndated(context, stretch, missing);
@@ -82,14 +85,19 @@ export async function compareWindow(
       if (isUnsure) withoutId++;
       if (look === "first") events.add(timeMs, ownerAt(page, index));
       if (isUnsure || look === "twin" || !isHeld) doubtful.push({ fromMs: timeMs, toMs: timeMs + 1 });
-      const isDoubtful = !isUnsure && look === "first" && (!isHeld || places.has(timeMs));
-      if (isDoubtful && missing.length < DOUBTFUL_MAX) missing.push(doubtfulAt(page, index, timeMs));
+      const isDoubtful = look === "first" && (isUnsure || !isHeld || places.has(timeMs));
+      const list = isUnsure ? unsure : missing;
+      if (isDoubtful && list.length < DOUBTFUL_MAX) list.push(doubtfulAt(page, index, timeMs));
     }
   }
   undated.end(doubtful);
+  const withoutIds = distinctOf(unsure);
+  const isHeld = await heldAmong(context, window, withoutIds);
+  missing.push(...withoutIds.filter((event) => !isHeld.has(event) || places.has(event.placeMs)));
   const everywhere = withoutId * 4 > events.count && withoutId > 100;
   return {
     events,
+    withoutIds,
     skips,
     isForgotten,
     doubtful: distinctOf(missing),
@@ -110,5 +118,6 @@ function spanOf(timesMs: Float64Array): [number, number] {
 }
 
 function distinctOf(events: readonly MissingEvent[]): readonly MissingEvent[] {
-  return [...new Map(events.map((event) => [event.identity, event])).values()];
+  const keyOf = ({ identity, owner, timeMs }: MissingEvent) => identity || `${timeMs} ${owner}`;
+  return [...new Map(events.map((event) => [keyOf(event), event])).values()];
 }

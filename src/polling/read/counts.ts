@@ -1,3 +1,5 @@
+import { byOwner } from "../../core/by-owner.ts";
+import type { NewGap } from "../../core/gap.ts";
 import type { HeldQuery, LedgerNow } from "../../core/journal.ts";
 import { IDENTITY_BYTES, type PreparedPage, UNDATED_MS } from "../../core/prepare-page.ts";
 import type { MissingEvent, OwnerCounts, Stream, Window } from "../../core/window.ts";
@@ -9,6 +11,22 @@ export type ShownCounts = Readonly<Record<string, number>>;
 /** The counts of a window after a whole pass or sweep. */
 export type PassCounts = Pick<Window, "counts"> & { readonly apiCount: number; readonly heldCount: number };
 
+/** What the service shows with the events that were passed over, and how many of these have no known owner. */
+export function withSkips(
+  { stream }: Window,
+  shown: Readonly<Record<string, number>>,
+  skips: readonly NewGap[],
+): [Record<string, number>, number] {
+  const counted = byOwner(shown);
+  let ownerless = 0;
+  for (const { stream: own } of skips) {
+    const [owner, ...others] = own.organizations;
+    if (owner === undefined || others.length > 0 || stream.organizations.length === 1) ownerless++;
+    else counted[owner] = (counted[owner] ?? 0) + 1;
+  }
+  return [counted, ownerless];
+}
+
 /** Adds the events of a page that lie in the stretch; `leftOut` are the indexes of repeats. */
 export function addShown(
   shown: ShownCounts,
@@ -16,7 +34,7 @@ export function addShown(
   { fromMs, toMs }: TimeStretch,
   leftOut: readonly number[],
 ): ShownCounts {
-  const counts: Record<string, number> = { ...shown };
+  const counts = byOwner(shown);
   const without = new Set(leftOut);
   for (let index = 0; index < page.scanned.count; index++) {
     const timeMs = page.timesMs[index]!;
@@ -58,15 +76,16 @@ export function heldQuery(
 /** The service's count beside ours. `skipped`: events that were passed over and whose owner is not known; none is held. */
 export function countsFrom(
   stream: Stream,
-  shown: ShownCounts,
+  shownBy: ShownCounts,
   held: ReadonlyMap<string, number>,
   skipped: number,
 ): PassCounts {
+  const shown = byOwner(shownBy);
   let heldCount = 0;
   for (const count of held.values()) heldCount += count;
   const apiCount = sumOf(shown) + skipped;
   if (stream.organizations.length === 1) return { apiCount, heldCount, counts: null };
-  const counts: Record<string, readonly [number, number]> = {};
+  const counts = byOwner<readonly [number, number]>();
   for (const owner of new Set([...Object.keys(shown), ...held.keys()]))
     counts[owner] = [shown[owner] ?? 0, held.get(owner) ?? 0];
   return { apiCount, heldCount, counts };
@@ -80,12 +99,12 @@ export function withCountsNow(now: LedgerNow, window: Window): Window {
 
 /** Both counts of every owner, combined; null where one side was not counted by owner. */
 export function combined(
-  left: OwnerCounts | null,
-  right: OwnerCounts | null,
+  some: OwnerCounts | null,
+  others: OwnerCounts | null,
   combine: (left: number, right: number, side: "api" | "held") => number,
 ): OwnerCounts | null {
-  if (left === null || right === null) return null;
-  const counts: Record<string, readonly [number, number]> = {};
+  if (some === null || others === null) return null;
+  const [left, right, counts] = [byOwner(some), byOwner(others), byOwner<readonly [number, number]>()];
   for (const owner of new Set([...Object.keys(left), ...Object.keys(right)])) {
     const [leftApi, leftHeld] = left[owner] ?? [0, 0];
     const [rightApi, rightHeld] = right[owner] ?? [0, 0];
@@ -108,8 +127,8 @@ function ownerlessIn({ apiCount, counts }: Pick<Window, "apiCount" | "counts">):
 /**
  * When the service shows fewer events than before, it has forgotten some: the former count stays. It may show more of
  * another organization at the same time, so the whole is counted from its parts. An event without a known owner may
- * have one by now, so only those of this look are added. A look that found so many events that the former count lacks
- * may be short of others: what is held of them was shown.
+ * have one by now, so only those of this look are added. `found`: events of this look that the former count lacks.
+ * The service may hide others of them meanwhile, but whatever is held was shown.
  */
 export function largerCounts(
   window: Pick<Window, "apiCount" | "counts">,
@@ -119,7 +138,7 @@ export function largerCounts(
   const larger = (now: number, before: number, held: number) =>
     Math.max(now, before, Math.min(before + found, held));
   const { counts: own, heldCount } = counts;
-  const parts: Record<string, readonly [number, number]> = { ...own };
+  const parts = byOwner(own ?? {});
   for (const owner of new Set([...Object.keys(parts), ...Object.keys(window.counts ?? {})])) {
     const [api, held] = parts[owner] ?? [0, 0];
     parts[owner] = [larger(api, window.counts?.[owner]?.[0] ?? 0, held), held];
@@ -139,14 +158,15 @@ export function withShownBefore(day: PassCounts, whole: Pick<Window, "apiCount" 
   const shown = (now: number, held: number, former: number) => Math.max(now, Math.min(held, former));
   if (day.counts === null)
     return { ...day, apiCount: shown(day.apiCount, day.heldCount, whole.apiCount ?? 0) };
-  const counts: Record<string, readonly [number, number]> = {};
+  const counts = byOwner<readonly [number, number]>();
   for (const [owner, [api, held]] of Object.entries(day.counts))
     counts[owner] = [shown(api, held, whole.counts?.[owner]?.[0] ?? 0), held];
   return { ...day, apiCount: day.apiCount + shownIn(counts) - shownIn(day.counts), counts };
 }
 
 /** The service may have forgotten events that it showed before, and that are held still. */
-export function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCounts): ShownCounts {
+export function withFormer(window: Window, { toMs }: TimeStretch, shownBy: ShownCounts): ShownCounts {
+  const shown = byOwner(shownBy);
   if (toMs !== window.toMs || window.heldCount === null) return shown;
   const [only] = window.stream.organizations;
   if (window.counts === null)
@@ -155,7 +175,7 @@ export function withFormer(window: Window, { toMs }: TimeStretch, shown: ShownCo
     owner,
     Math.max(shown[owner] ?? 0, held),
   ]);
-  return { ...shown, ...Object.fromEntries(former) };
+  return byOwner({ ...shown, ...Object.fromEntries(former) });
 }
 
 /** Events that the service listed, and that no read returned, are in its count. */
@@ -175,7 +195,7 @@ export function withoutMissing(counts: PassCounts, missing: readonly MissingEven
 
 /** Shown, and not held. */
 function shownOf(events: readonly MissingEvent[]): OwnerCounts {
-  const counts: Record<string, readonly [number, number]> = {};
+  const counts = byOwner<readonly [number, number]>();
   for (const { owner } of events) counts[owner] = [(counts[owner]?.[0] ?? 0) + 1, 0];
   return counts;
 }

@@ -112,7 +112,7 @@ export async function servedOf(
     context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
     const { page, count, foreignMs } = await attribute(context, window, leased, query);
     const last = isLastPage({ query, cursor }, head, count);
-    noteOrder(context, page, head.sort);
+    await noteOrder(context, page, head.sort);
     return { page, lease: leased.lease, count, last, isSmall, foreignMs };
   } catch (error) {
     leased.lease.release();

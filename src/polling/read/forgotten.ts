@@ -101,8 +101,8 @@ export async function cutUnchecked(context: PollContext, window: Window): Promis
 }
 
 /**
- * Cuts a window that was read. What is before this time cannot be compared: it stays as it is given, with a gap for the
- * events that may have come late. The rest stays due.
+ * Cuts a window that was read. What is before this time cannot be compared: it stays as the caller gives it, with a gap
+ * for the events that may have come late. The rest stays due.
  */
 export async function leaveUnchecked(
   context: PollContext,

@@ -1,7 +1,7 @@
 import { ForeignEventsError } from "../../core/prepare-page.ts";
 import { StaleWindowError, type Window, type WindowChange } from "../../core/window.ts";
 import { type PollContext, subjectOf } from "../context.ts";
-import { isLimitOfHistory, limitHistory } from "../limits/history-limit.ts";
+import { limitHistory } from "../limits/history-limit.ts";
 import { isBeyondBoth } from "../plan/bring-back.ts";
 import { endedWindow } from "./commit-page.ts";
 import {
@@ -52,6 +52,16 @@ export async function meetFault(
   const failure = { window, error, fault, failures };
   if (isBadContent(context, error)) return searchBadEvent(context, failure);
   if (error instanceof RepeatedPageError) return leaveCircle(context, window);
+  return consequenceOf(context, failure, canaries, signal);
+}
+
+async function consequenceOf(
+  context: PollContext,
+  failure: Failure,
+  canaries: Canaries,
+  signal: AbortSignal,
+): Promise<FaultConsequence> {
+  const { window, error, fault } = failure;
   switch (fault.kind) {
     case "throttled":
       return isolateThrottled(context, failure, canaries, signal);
@@ -73,9 +83,7 @@ export async function meetFault(
       if (isBeyondBoth(context, window, context.serviceClock.now())) return { next: "replan" };
       return diagnose(context, window, fault, canaries, signal);
     case "not_entitled":
-      if (await isLimitOfHistory(context, window, signal))
-        return limit(context, window, fault, canaries, signal);
-      return diagnose(context, window, fault, canaries, signal);
+      return meetLimit(context, failure, canaries, signal);
     case "headers_too_large":
       return shrink(context, window, fault);
     case "forbidden":
@@ -84,6 +92,21 @@ export async function meetFault(
     case "bug":
       throw error;
   }
+}
+
+/** 402 may mean that the plan keeps less history. A fault that hides this is met like one of its own. */
+async function meetLimit(
+  context: PollContext,
+  failure: Failure,
+  canaries: Canaries,
+  signal: AbortSignal,
+): Promise<FaultConsequence> {
+  const { window, fault } = failure;
+  const found = await limitHistory(context, window, fault, signal);
+  if (found === undefined) return diagnose(context, window, fault, canaries, signal);
+  return "fault" in found
+    ? consequenceOf(context, { ...failure, fault: found.fault }, canaries, signal)
+    : found;
 }
 
 /** The bad event is in the page for certain: no other organization needs to be asked. */
@@ -184,24 +207,6 @@ async function shrink(context: PollContext, window: Window, fault: SourceFault):
   }
   await replaceByGroups(context, window, halves);
   return { next: "replan" };
-}
-
-/** The plan's limit of one organization is not that of the others in its group. */
-async function limit(
-  context: PollContext,
-  window: Window,
-  fault: SourceFault,
-  canaries: Canaries,
-  signal: AbortSignal,
-): Promise<FaultConsequence> {
-  const { organizations } = window.stream;
-  if (
-    organizations.length > 1 &&
-    (await verdictOfOthers(context, window, fault, canaries, signal)) !== "same"
-  )
-    await replaceByGroups(context, window, halvesOf(organizations));
-  else await limitHistory(context, window, fault, signal);
-  return { next: "again" };
 }
 
 /** In a group nothing says which member an event without an organization belongs to: they are read one by one (R7). */

@@ -7,6 +7,7 @@ import {
   LISTED,
   type NewGap,
   ONE_EVENT,
+  WITHOUT_ID,
 } from "../../core/gap.ts";
 import { matchPlaces, type TimePlace } from "../../core/places.ts";
 import type { PreparedPage } from "../../core/prepare-page.ts";
@@ -34,17 +35,19 @@ const TOGETHER_MAX = 1000;
 const TOGETHER_MS_MAX = 6 * 3_600_000;
 /** Others have their turn after so many lookups. */
 const TURN_GROUPS = 20;
+const TURN_EVENTS = 100;
 
 export function doubtfulAt(page: PreparedPage, index: number, placeMs: number): MissingEvent {
-  const identity = identityBytesAt(page, index).toString("hex");
-  const name = gapNameOf(fieldText(page.scanned, index, FIELD.id), identity);
+  const id = fieldText(page.scanned, index, FIELD.id);
+  const identity = id === undefined ? "" : identityBytesAt(page, index).toString("hex");
+  const name = id === undefined ? undefined : gapNameOf(id, identity);
   return {
     identity,
     owner: ownerAt(page, index),
     timeMs: page.timesMs[index]!,
     placeMs,
     name,
-    detail: `${LISTED}${name}, and reading that time did not return it`,
+    detail: `${LISTED}${name ?? WITHOUT_ID}, and reading that time did not return it`,
   };
 }
 
@@ -73,8 +76,8 @@ type Skip = TimeStretch & Pick<Gap, "detail">;
 
 /** Whether an event was passed over. Another event of the same time may have been, so names are compared. */
 function isSkipped(skips: readonly Skip[], { name }: MissingEvent, at: TimeStretch): boolean {
-  const isNamed = ({ detail }: Skip) => name === undefined || detail.startsWith(`${name} `);
-  return skips.some((skip) => !isUnnamed(skip) && overlap(skip, at) && isNamed(skip));
+  const isIt = (skip: Skip) => name === undefined || (!isUnnamed(skip) && skip.detail.startsWith(`${name} `));
+  return skips.some((skip) => overlap(skip, at) && isIt(skip));
 }
 
 /** The state of the doubtful events after the read. */
@@ -98,7 +101,7 @@ export async function recheck(
   const filled: FilledStretch[] = [];
   const gaps: NewGap[] = [];
   let awaited = 0;
-  const isHeld = await heldAmong(context, doubtful);
+  const isHeld = await heldAmong(context, window, doubtful);
   for (const event of doubtful) {
     const { placeMs, detail, owner } = event;
     const gap = gapOf(named, event);
@@ -130,12 +133,13 @@ export async function recheck(
  */
 export async function notYetMet(
   context: PollContext,
+  window: Window,
   unnamed: readonly NewGap[],
   met: readonly NewGap[],
   doubtful: readonly MissingEvent[],
 ): Promise<NewGap[]> {
   if (unnamed.length === 0) return [];
-  const isHeld = await heldAmong(context, doubtful);
+  const isHeld = await heldAmong(context, window, doubtful);
   const listed = doubtful.map((event) => ({ ...placeOf(event), event }));
   const missing = listed.filter(({ event }) => event.name !== undefined && !isHeld.has(event));
   const matched = matchPlaces<TimePlace, TimePlace & { readonly event?: MissingEvent }>(unnamed, [
@@ -156,12 +160,44 @@ function placeOf({ placeMs }: MissingEvent): TimePlace {
   return { fromMs: placeMs, toMs: placeMs + 1 };
 }
 
-async function heldAmong(
+/**
+ * The listed events without an id that are held and that the read did not return: the service has shown them. What is
+ * missing, or was passed over, is counted elsewhere.
+ */
+export function heldUnreturned(
+  withoutIds: readonly MissingEvent[],
+  read: readonly Pick<MissingEvent, "owner" | "timeMs">[],
+  missing: readonly MissingEvent[],
+  skips: readonly Skip[],
+): readonly MissingEvent[] {
+  const keyOf = ({ owner, timeMs }: Pick<MissingEvent, "owner" | "timeMs">) => `${timeMs} ${owner}`;
+  const returned = new Set(read.map(keyOf));
+  const isMissing = new Set(missing);
+  return withoutIds.filter(
+    (event) =>
+      !returned.has(keyOf(event)) &&
+      !isMissing.has(event) &&
+      !skips.some((skip) => overlap(skip, placeOf(event))),
+  );
+}
+
+/** An event without an id counts as held where any event of its owner and time is. */
+export async function heldAmong(
   { journal }: PollContext,
+  { stream: { account, provider } }: Window,
   doubtful: readonly MissingEvent[],
 ): Promise<ReadonlySet<MissingEvent>> {
   const found = new Set<MissingEvent>();
-  for (const [at, group] of groupsOf(doubtful).entries()) {
+  for (const [at, event] of doubtful.filter(({ identity }) => identity === "").entries()) {
+    if (at > 0 && at % TURN_EVENTS === 0) await setImmediate();
+    const { owner, timeMs } = event;
+    const held = await journal.countHeld({
+      ...{ owners: [owner], account, provider, fromMs: timeMs, toMs: timeMs + 1 },
+    });
+    if (held.has(owner)) found.add(event);
+  }
+  const identified = doubtful.filter(({ identity }) => identity !== "");
+  for (const [at, group] of groupsOf(identified).entries()) {
     if (at > 0 && at % TURN_GROUPS === 0) await setImmediate();
     const owners = [...new Set(group.map(({ owner }) => owner))];
     const times = new Set(group.map(({ timeMs }) => timeMs));

@@ -1,8 +1,12 @@
+import { NOT_LISTED } from "../../core/roster.ts";
 import { wholeSecondAfter } from "../../core/time.ts";
 import type { Window } from "../../core/window.ts";
 import { ask, type PollContext, patienceOf, scopeOf, timeText } from "../context.ts";
 import { LIVE, type Priority } from "../limits/pace.ts";
 import { InconsistentPageError, type SourceFault } from "./source.ts";
+
+/** Faults that the same request may not meet a moment later. */
+export const MAY_PASS: readonly SourceFault["kind"][] = ["throttled", "unavailable", "cut_off", "nonsense"];
 
 export function faultIn(context: PollContext, error: unknown): SourceFault {
   if (error instanceof InconsistentPageError) return { kind: "nonsense", message: error.message };
@@ -75,6 +79,7 @@ export async function verdictOfOthers(
   canaries: Canaries,
   signal: AbortSignal,
 ): Promise<Verdict> {
+  if (fault.kind === "unknown_organization" && isUnlisted(context, window)) return "works";
   const others = othersOf(context, window, canaries);
   let isSame = others.length > 0;
   for (const organization of others) {
@@ -87,6 +92,13 @@ export async function verdictOfOthers(
   }
   if (others.length === 0) return "alone";
   return isSame ? "same" : "unclear";
+}
+
+/** The list of organizations lacks it too: nothing else is at fault, whatever others answer. */
+function isUnlisted({ account, roster }: PollContext, { stream }: Window): boolean {
+  const [id, ...more] = stream.organizations;
+  const entry = more.length > 0 ? undefined : roster.list(account).find((one) => one.id === id);
+  return entry?.reason === NOT_LISTED;
 }
 
 /** Whether another organization is served right now, while this window is refused as too much. */

@@ -1,5 +1,5 @@
 import { isUnnamed, type NewGap } from "../../core/gap.ts";
-import type { Window } from "../../core/window.ts";
+import type { MissingEvent, Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
 import { SWEEP } from "../limits/pace.ts";
 import { isInside, type TimeStretch } from "../plan/sweep-times.ts";
@@ -8,12 +8,14 @@ import { identityBytesAt, ownerAt } from "./counts.ts";
 import { noteShuffled } from "./order.ts";
 import { pagesOf } from "./walk.ts";
 
+export type SliceEvent = Pick<MissingEvent, "owner" | "timeMs">;
+
 interface ReadSlice {
   readonly fresh: number;
   /** Events that came twice, so that others may have been left out. */
   readonly shownAgain: number;
-  /** The owner of each event that the service has. */
-  readonly owners: readonly string[];
+  /** Each event that the service has. */
+  readonly events: readonly SliceEvent[];
   readonly skips: readonly NewGap[];
   readonly isForgotten: boolean;
 }
@@ -28,7 +30,7 @@ export async function readSlice(
   let fresh = 0;
   let shownAgain = 0;
   let isForgotten = false;
-  const distinct = new Map<string, string>();
+  const distinct = new Map<string, SliceEvent>();
   const skips: NewGap[] = [];
   const walk = { stretch: slice, fields: undefined, signal, skips };
   // Begun anew with another edge where a page shows that an event before it was judged wrongly (R10).
@@ -45,12 +47,12 @@ export async function readSlice(
         shownAgain = 0;
       }
       isForgotten = served.isForgotten;
-      for (let index = 0; index < page.scanned.count; index++)
-        if (isInside(slice, page.timesMs[index]!))
-          distinct.set(
-            `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`,
-            ownerAt(page, index),
-          );
+      for (let index = 0; index < page.scanned.count; index++) {
+        const timeMs = page.timesMs[index]!;
+        if (!isInside(slice, timeMs)) continue;
+        const key = `${identityBytesAt(page, index).toString("latin1")}${page.digests[index]}`;
+        distinct.set(key, { owner: ownerAt(page, index), timeMs });
+      }
       const passedOver = skips.filter(isUnnamed);
       const commit = { edge, lateBeforeMs: window.toMs, passedOver, isExpected, change: () => ({}) };
       const appended = await context.gate.commit(SWEEP, signal, () =>
@@ -63,6 +65,6 @@ export async function readSlice(
       if (first !== undefined) break;
     }
   }
-  if (shownAgain > 0) noteShuffled(context);
-  return { fresh, shownAgain, owners: [...distinct.values()], skips, isForgotten };
+  if (shownAgain > 0) await noteShuffled(context);
+  return { fresh, shownAgain, events: [...distinct.values()], skips, isForgotten };
 }

@@ -1,3 +1,5 @@
+import { byOwner } from "../../core/by-owner.ts";
+
 /** The times and owners of very many events, in columns: as objects they would take four times the memory. */
 export function createSeenEvents() {
   let timesMs = new Float64Array(256);
@@ -35,9 +37,9 @@ export function createSeenEvents() {
     countBy(isWanted: (timeMs: number) => boolean): Record<string, number> {
       const counts = new Uint32Array(names.length);
       for (let at = 0; at < count; at++) if (isWanted(timesMs[at]!)) counts[owners[at]!]!++;
-      const byOwner: Record<string, number> = {};
-      for (const [number, name] of names.entries()) if (counts[number]! > 0) byOwner[name] = counts[number]!;
-      return byOwner;
+      const counted = byOwner<number>();
+      for (const [number, name] of names.entries()) if (counts[number]! > 0) counted[name] = counts[number]!;
+      return counted;
     },
   };
 }

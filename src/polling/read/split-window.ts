@@ -31,10 +31,35 @@ export async function replaceByGroups(
   for (const group of groups) {
     const stream = await streamOf(context, window.stream, group);
     const pass = passTakenOver(context, window, window.toMs);
-    const kept = { live, state, sweeps, nextMs, askedMs, reason, reader, pass };
+    const kept = {
+      live,
+      state,
+      sweeps,
+      nextMs,
+      askedMs,
+      reason,
+      reader,
+      pass,
+      ...countsOfMembers(window, group),
+    };
     add.push(newWindow(stream, window.fromMs, window.toMs, kept));
   }
   await context.journal.changeWindows({ remove: [window.id], add });
+}
+
+/** The counts of a part of a group, where they are known by organization. */
+function countsOfMembers({ apiCount, counts }: Window, members: readonly string[]) {
+  if (counts === null) return {};
+  const sumOf = (owners: readonly string[], side: 0 | 1) =>
+    owners.reduce((sum, owner) => sum + (counts[owner]?.[side] ?? 0), 0);
+  // An event without a known owner may be of any part.
+  if (sumOf(Object.keys(counts), 0) !== apiCount || Object.hasOwn(counts, "")) return {};
+  const own = members.flatMap((id) => (Object.hasOwn(counts, id) ? [[id, counts[id]!] as const] : []));
+  return {
+    apiCount: sumOf(members, 0),
+    heldCount: sumOf(members, 1),
+    counts: members.length === 1 ? null : Object.fromEntries(own),
+  };
 }
 
 /** Splits a group that keeps failing, so that its other members go on (R32). */

@@ -1,10 +1,11 @@
+import { byOwner } from "../../core/by-owner.ts";
 import { gapKey, isUnnamed, type NewGap } from "../../core/gap.ts";
 import type { LedgerNow } from "../../core/journal.ts";
 import { UNDATED_MS } from "../../core/prepare-page.ts";
 import { DAY_MS, wholeSecondAfter, wholeSecondBefore } from "../../core/time.ts";
 import { CAME_TWICE, type MissingEvent, newWindow, type Window } from "../../core/window.ts";
 import type { PollContext } from "../context.ts";
-import { isHistoryLimit } from "../limits/history-limit.ts";
+import { isHistoryLimit } from "../limits/history-alarm.ts";
 import { SWEEP } from "../limits/pace.ts";
 import {
   dueAfterCut,
@@ -24,12 +25,13 @@ import {
   withMissing,
   withoutMissing,
   withShownBefore,
+  withSkips,
 } from "./counts.ts";
 import { countsOfParts, cutUnchecked, difference, horizonMs } from "./forgotten.ts";
 import { warnOfMissing } from "./missing-alarms.ts";
-import { gapOf, namedGaps, notYetMet, recheck } from "./missing-events.ts";
+import { gapOf, heldUnreturned, namedGaps, notYetMet, recheck } from "./missing-events.ts";
 import { faultIn } from "./probe.ts";
-import { readSlice } from "./read-slice.ts";
+import { readSlice, type SliceEvent } from "./read-slice.ts";
 import { firstPass, readWindow } from "./read-window.ts";
 import { IDENTITY_FIELDS, isPassedOver } from "./skip-event.ts";
 import { pagesOf } from "./walk.ts";
@@ -169,6 +171,7 @@ async function fetchMissing(
   const show = (owner: string) => {
     shown[owner] = (shown[owner] ?? 0) + 1;
   };
+  const returnedEvents: SliceEvent[] = [];
   let found = 0;
   let shownAgain = 0;
   let isForgotten = false;
@@ -177,11 +180,14 @@ async function fetchMissing(
     found += read.fresh;
     shownAgain += read.shownAgain;
     isForgotten ||= read.isForgotten;
-    for (const owner of read.owners) show(owner);
+    for (const event of read.events) {
+      returnedEvents.push(event);
+      show(event.owner);
+    }
     const isCounted = ({ detail }: NewGap) => skips.some((gap) => gap.detail === detail);
     const unnamed = read.skips.filter(isUnnamed);
     skips.push(...read.skips.filter((gap) => !isUnnamed(gap) && !isCounted(gap)));
-    skips.push(...(await notYetMet(context, unnamed, seen.skips, seen.doubtful)));
+    skips.push(...(await notYetMet(context, window, unnamed, seen.skips, seen.doubtful)));
   }
   const { missing, awaited, gaps, filled } = await recheck(context, window, seen.doubtful, seen.named, skips);
   const named = [...skips.filter((gap) => !isUnnamed(gap)), ...gaps];
@@ -194,8 +200,9 @@ async function fetchMissing(
     readable: await readableBeyond(context, window, stretch, signal),
   };
   // What is missing is shown, and not held.
-  const returned = { ...shown };
+  const returned = byOwner(shown);
   for (const { timeMs, owner } of missing) if (timeMs !== UNDATED_MS) show(owner);
+  for (const { owner } of heldUnreturned(seen.withoutIds, returnedEvents, missing, skips)) show(owner);
   const query = heldQuery(window.stream, stretch, shown, window.counts);
   return {
     found,
@@ -240,22 +247,6 @@ async function readableBeyond(
     if (isKept && !skips.some(isUnnamed)) readable.push(gap.id!);
   }
   return readable;
-}
-
-/** What the service shows with the events that were passed over, and how many of these have no known owner. */
-function withSkips(
-  { stream }: Window,
-  shown: Readonly<Record<string, number>>,
-  skips: readonly NewGap[],
-): [Record<string, number>, number] {
-  const counted = { ...shown };
-  let ownerless = 0;
-  for (const { stream: own } of skips) {
-    const [owner, ...others] = own.organizations;
-    if (owner === undefined || others.length > 0 || stream.organizations.length === 1) ownerless++;
-    else counted[owner] = (counted[owner] ?? 0) + 1;
-  }
-  return [counted, ownerless];
 }
 
 function stretchOf({ settings }: PollContext, window: Window): TimeStretch {
