@@ -11,7 +11,7 @@ import { carryOutRequests, createUnderWay } from "./app/requests.ts";
 import { openSearchProcess, type SearchProcess } from "./app/search-process.ts";
 import { serve } from "./app/serve.ts";
 import { importRefusal } from "./app/shard.ts";
-import { definitionOf, fastFormatOf, ownConfig, placeReaders, sinkConfigs, wantsOf } from "./app/sinks.ts";
+import { definitionOf, formattingOf, ownConfig, placeReaders, routingOf, sinkConfigs } from "./app/sinks.ts";
 import { viewOptions } from "./app/view.ts";
 import { createSinkWatch } from "./app/watch-sinks.ts";
 import { fitWindowTimes } from "./app/window-times.ts";
@@ -185,10 +185,10 @@ async function assemble(
         name: sink.name,
         definition: traces === undefined ? definition : traces.sink(sink.name, definition),
         config: ownConfig(sink),
-        format: fastFormatOf(sink, alarms, options.encoder),
+        ...formattingOf(sink, alarms, options.encoder),
         journal: journal.id,
         earlierJournals: earlier,
-        wants: wantsOf(sink),
+        ...routingOf(sink),
         log: log.child({ sink: sink.name }),
         ...{ reader, clock, alarms, metrics, stdout, wake, encodedMemory },
         end: () => journal.end(),

@@ -2,13 +2,14 @@ import { hash } from "node:crypto";
 import type { Config, SinkConfig } from "../config/schema.ts";
 import type { Alarms } from "../core/alarms.ts";
 import { UsageError } from "../core/errors.ts";
-import type { Format, FormatContext } from "../core/format.ts";
+import type { Format, FormatContext, FormatSettings } from "../core/format.ts";
 import type { Log } from "../core/log.ts";
 import type { Encoder } from "../core/page-slice.ts";
 import { Secret } from "../core/secret.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import { timestampMsOf } from "../core/time.ts";
-import { filterOf } from "../delivery/filter.ts";
+import { filterOf, type SinkRoute } from "../delivery/filter.ts";
+import type { DeliveryOptions } from "../delivery/options.ts";
 import { formats } from "../formats/index.ts";
 import { ocsf } from "../formats/ocsf.ts";
 import type { SqliteJournal } from "../journal/journal.ts";
@@ -78,7 +79,7 @@ function settingsOf(config: Config): ReadonlyMap<string, string> {
   return new Map(sinkConfigs(config).map((sink) => [sink.name, digest(sink)]));
 }
 
-function chosenFormat(sink: SinkConfig): { readonly type: string; readonly options: unknown } {
+function chosenFormat(sink: SinkConfig): FormatSettings {
   const chosen = sink.format ?? definitionOf(sink).defaultFormat;
   const { type, ...options } = typeof chosen === "string" ? { type: chosen } : chosen;
   return { type, options };
@@ -104,14 +105,24 @@ export function formatOf(sink: SinkConfig): Format {
   return createFormat(type, options);
 }
 
-/** By recipes, whose mistakes raise an alarm; with an encoder, large pages are encoded in its thread. */
-export function fastFormatOf(
+/** The format of a sink, what it is made of, and what makes the formats of batches that another config has begun. */
+export function formattingOf(
   sink: SinkConfig,
   alarms: Pick<Alarms, "raise">,
   encoder: Encoder | undefined,
-): Format {
-  const { type: name, options } = chosenFormat(sink);
+): Pick<DeliveryOptions, "format" | "formatting"> {
+  const settings = chosenFormat(sink);
   const onMismatch = mismatchAlarm(alarms, sink.name);
+  const formatOf = (of: FormatSettings) => fastFormatOf(of, onMismatch, encoder);
+  return { format: formatOf(settings), formatting: { settings, formatOf } };
+}
+
+/** By recipes, whose mistakes raise an alarm; with an encoder, large pages are encoded in its thread. */
+function fastFormatOf(
+  { type: name, options }: FormatSettings,
+  onMismatch: NonNullable<FormatContext["onMismatch"]>,
+  encoder: Encoder | undefined,
+): Format {
   const inline = () => createFormat(name, options, onMismatch);
   const format = createFormat(name, options);
   if (encoder === undefined || format.keepsBytes || format.container !== undefined) return inline();
@@ -137,8 +148,14 @@ export function createFormat(
 }
 
 export function wantsOf(sink: SinkConfig) {
-  const sinceMs = sink.start === undefined ? undefined : timestampMsOf(sink.start);
-  return filterOf(sink.only, sink.except, sinceMs ?? Number.NEGATIVE_INFINITY);
+  return routingOf(sink).wants;
+}
+
+/** Which events a sink gets. */
+export function routingOf({ only, except, start }: SinkConfig) {
+  const sinceMs = start === undefined ? undefined : timestampMsOf(start);
+  const route: SinkRoute = { only, except, sinceMs };
+  return { route, wants: filterOf(route) };
 }
 
 /**

@@ -57,7 +57,7 @@ async function tap(flags: Flags, io: Io): Promise<void> {
         ? createFormat(flags.format ?? "raw", {})
         : formatOf(sink);
     const { organization: organizations, service: services, type: eventTypes } = flags;
-    const isAsked = filterOf({ organizations, services, eventTypes }, undefined, Number.NEGATIVE_INFINITY);
+    const isAsked = filterOf({ only: { organizations, services, eventTypes } });
     const isForSink = sink === undefined ? () => true : wantsOf(sink);
     const wants = (event: JournalEvent) => isForSink(event) && isAsked(event);
     let at = flags.from === "beginning" ? tap.beginning : tap.end();

@@ -8,6 +8,12 @@ import type { Reads } from "./reads.ts";
 /** Events that `encodeMany` takes at once. */
 export const MANY_MAX = 256;
 
+/** What a format is made of: its name, and options as the config has them. JSON. */
+export interface FormatSettings {
+  readonly type: string;
+  readonly options: unknown;
+}
+
 /** How an event is written at a destination. Pure: the same event gives the same bytes. */
 export interface Format {
   readonly name: string;

@@ -165,6 +165,13 @@ export interface SinkDefinition<Config = unknown> {
   readonly containersOnly?: boolean;
   /** True: a batch's bounds are durable before `write`, and a retry takes exactly those (R19). */
   readonly boundsFirst?: boolean;
+  /** A request is taken whole or not at all: after a refusal nothing of its batch is stored. */
+  readonly refusesWhole?: boolean;
+  /**
+   * With `boundsFirst`: fields of the config that decide the bytes of a batch. A batch that was begun keeps them, as it
+   * keeps its format.
+   */
+  readonly batchFields?: readonly string[];
   open(context: SinkContext<Config>): Promise<Sink>;
   /**
    * The config of one of several shards that share it: names that two processes must not share get the label.

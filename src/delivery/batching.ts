@@ -13,7 +13,7 @@ import type { Formed, Forming } from "./forming.ts";
 import { type Misfit, notEncoded, tooLargeAlone } from "./misfits.ts";
 import { type LeasedBatch, LinesBatch, recordOf, recordsIn } from "./records.ts";
 
-/** How many events are passed over in one turn before the position is committed and others get their turn. */
+/** How many events are passed over in one turn before the position is committed; a batch that was begun keeps its end. */
 const PASSED_OVER_MAX = 50_000;
 /** How many misfits are held in memory before they become dead letters. */
 const MISFITS_MAX = 1000;
@@ -199,7 +199,7 @@ class Taken {
       if (bound !== undefined && isPast(page.number, next, bound)) break;
       const event = page.event(next);
       if (!forming.wants(event)) {
-        this.isFull = ++this.#passedOver >= PASSED_OVER_MAX;
+        this.isFull = ++this.#passedOver >= PASSED_OVER_MAX && !isExactly(forming);
         continue;
       }
       const body = lines === undefined ? bodyOf(forming, event) : undefined;
@@ -272,7 +272,7 @@ class Taken {
 
   #bury(misfit: Misfit): void {
     this.misfits.push(misfit);
-    this.isFull = this.misfits.length >= MISFITS_MAX;
+    this.isFull = this.misfits.length >= MISFITS_MAX && !isExactly(this.#forming);
   }
 }
 

@@ -11,6 +11,7 @@ import type { Landed } from "./flights.ts";
 import { createHealth } from "./health.ts";
 import { isMisfit } from "./misfits.ts";
 import { createNextBatch, release } from "./next-batch.ts";
+import { createOpener } from "./opening.ts";
 import type { DeliveryOptions, DeliveryStatus } from "./options.ts";
 import { createPipeline } from "./pipeline.ts";
 import { judgePosition, type ReaderState, type Resolution, resolved } from "./position.ts";
@@ -19,6 +20,7 @@ import { createQueue } from "./queue.ts";
 import { createReaderLetters } from "./reader-letters.ts";
 import { without } from "./records.ts";
 import { createSlowWatch } from "./slow.ts";
+import { createUntaken } from "./untaken.ts";
 
 /*
  * Delivers the journal to one sink. One step is one of these:
@@ -44,11 +46,11 @@ export function createDelivery(options: DeliveryOptions) {
   const refusals = createRefusals();
   const letters = createReaderLetters(reader);
   const { encodedMemory = createEncodedMemory() } = options;
-  const nextBatch = createNextBatch({ ...options, encodedMemory, bury });
-  /** Kept for the sink between two openings. */
-  const memory = new Map<string, unknown>();
+  const opener = createOpener(options, { limited: health.limited, waitsFor: slowWatch.waitsFor });
+  const nextBatch = createNextBatch({ ...options, opener, encodedMemory, bury });
+  const untaken = createUntaken(reader, definition);
   const pipeline = createPipeline({
-    ...{ ...options, encodedMemory, progress, nextBatch, landed, slowWatch },
+    ...{ ...options, encodedMemory, progress, nextBatch, landed, slowWatch, untaken },
     wroteAhead: count,
   });
   const totals = { sentEvents: 0, deadLetters: 0, lastWriteMs: null as number | null };
@@ -65,6 +67,7 @@ export function createDelivery(options: DeliveryOptions) {
     let flight: Landed | undefined;
     youngForMs = undefined;
     try {
+      if (sink !== undefined && opener.isOver()) await reopen();
       const begun = await pipeline.begin(sink ?? (await open(signal)), signal);
       if (begun === "empty") health.running();
       if (typeof begun === "object") ({ youngForMs } = begun);
@@ -74,6 +77,7 @@ export function createDelivery(options: DeliveryOptions) {
       await landed(flight!);
       return "again";
     } catch (error) {
+      if (flight?.batch !== undefined) untaken.ended(error);
       await pipeline.landOthers();
       if (signal.aborted) {
         // How much of it was written is unknown: a later step must not repeat it in place (R17).
@@ -98,14 +102,14 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   async function open(signal: AbortSignal): Promise<Sink> {
-    const opened = await openSink(signal);
+    const opened = await slowWatch.during("opening", opener.open(signal));
     try {
       const isAsRestored = options.isAsRestored?.() ?? false;
       const facts = { isAsRestored, earlierJournals: options.earlierJournals, type: definition.type };
       const at = await judgePosition(name, opened, reader, readerState(), facts);
       // The destination has a batch whose position was not committed: a crash between the two.
       if (comparePositions(reader.position, at) < 0)
-        await reader.commit(at, resolved(at, readerState().sink, readerState().layout));
+        await reader.commit(at, resolved(at, readerState().sink, readerState()));
       progress.reopened(at);
       const kept = await reader.deadLettersAfter(at);
       progress.leaveOut(kept.filter(({ reason }) => isMisfit(reason)));
@@ -118,22 +122,6 @@ export function createDelivery(options: DeliveryOptions) {
     return opened;
   }
 
-  function openSink(signal: AbortSignal): Promise<Sink> {
-    const { config, journal, earlierJournals, stdout } = options;
-    // Delivery copies what `encode` gives at once, so the format may write into shared memory.
-    const { encodeShared: encode = options.format.encode } = options.format;
-    const format = { ...options.format, encode };
-    const { position, bounds } = reader;
-    const { sink: state, layout } = readerState();
-    const to = bounds.at(-1);
-    const unfinished = to && layout && { to, layout };
-    const opening = definition.open({
-      ...{ name, config, format, journal, earlierJournals, position, state, unfinished, clock, log, signal },
-      ...{ stdout, memory, limited: health.limited, waitsFor: slowWatch.waitsFor },
-    });
-    return slowWatch.during("opening", opening);
-  }
-
   async function pass(to: Position): Promise<void> {
     await letters.commit(to, reader.state);
     progress.passed(to);
@@ -144,12 +132,13 @@ export function createDelivery(options: DeliveryOptions) {
     try {
       // A sink that keeps no position may get one later, by a change of its config: nothing to compare then.
       const at = sink !== undefined && "position" in sink ? batch.to : undefined;
-      await letters.commit(batch.to, resolved(at, newState, readerState().layout, definition.type));
+      await letters.commit(batch.to, resolved(at, newState, readerState(), definition.type));
     } catch (error) {
       // Destination and journal may differ now; only opening the sink again tells (R17).
       if (exactlyOnce) await reopen();
       throw new RetryableError("The position could not be committed.", { cause: error });
     }
+    untaken.committed();
     progress.wrote(batch.to, recordsMax);
     count(batch);
     health.wrote();
@@ -184,7 +173,8 @@ export function createDelivery(options: DeliveryOptions) {
         await rejected(consequence, batch!);
         break;
       case "pause":
-        health.paused(consequence.reason, consequence.remedy);
+        await untaken.refused();
+        health.paused(consequence.reason, opener.explained(consequence.remedy));
         break;
       case "stop":
         health.stopped(consequence.reason, consequence.remedy);
@@ -235,12 +225,13 @@ export function createDelivery(options: DeliveryOptions) {
   async function resolve(resolution: Resolution, signal: AbortSignal): Promise<void> {
     await pipeline.settle();
     await reopen();
-    const opened = await openSink(signal);
+    const opened = await slowWatch.during("opening", opener.open(signal, { asConfigured: true }));
     try {
       const to = await resolution({ sink: opened, reader, end: options.end });
       const atDestination = opened.position && formatPosition(opened.position);
       // The operator's choice counts for names too: a batch that another config has begun is written by this one.
-      await reader.commit(to, { ...readerState(), written: atDestination, layout: undefined });
+      const begun = { layout: undefined, begun: undefined };
+      await reader.commit(to, { ...readerState(), written: atDestination, ...begun });
     } finally {
       await opened.close();
     }

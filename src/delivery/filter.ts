@@ -15,15 +15,22 @@ export const routeSchema = z.strictObject({
 
 export type EventFilter = z.output<typeof routeSchema>;
 
+/** Which events a sink gets, as its config says. JSON: it is stored with the bounds of a batch. */
+export interface SinkRoute {
+  readonly only?: EventFilter | undefined;
+  readonly except?: EventFilter | undefined;
+  readonly sinceMs?: number | undefined;
+}
+
 /** The filter that leaves nothing out. */
 export const everything = (): boolean => true;
 
-/** Compiles `only` and `except`; events that are left out are passed over, and the position moves past them (R13). */
-export function filterOf(
-  only: EventFilter | undefined,
-  except: EventFilter | undefined,
-  sinceMs: number,
-): (event: JournalEvent) => boolean {
+/** Events that are left out are passed over, and the position moves past them (R13). */
+export function filterOf({
+  only,
+  except,
+  sinceMs = Number.NEGATIVE_INFINITY,
+}: SinkRoute): (event: JournalEvent) => boolean {
   const wanted = only === undefined ? undefined : matcherOf(only);
   const unwanted = except === undefined ? undefined : matcherOf(except);
   const isEverything = wanted === undefined && unwanted === undefined && sinceMs === Number.NEGATIVE_INFINITY;

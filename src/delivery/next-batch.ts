@@ -1,26 +1,28 @@
 import { type Clock, createSteadyTime } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
-import type { Format } from "../core/format.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import { comparePositions, type Position } from "../core/position.ts";
 import type { Sink, SinkDefinition } from "../core/sink.ts";
 import { formBatch } from "./batching.ts";
+import { begunBy, isEqual, isOther, withBegun } from "./begun.ts";
 import { type Chunks, chunkBytesFor, createChunks } from "./encoded-lines.ts";
 import type { EncodedMemory } from "./encoded-memory.ts";
+import { filterOf, type SinkRoute } from "./filter.ts";
 import type { Formed, Forming } from "./forming.ts";
-import type { ReaderState } from "./position.ts";
+import type { Opener } from "./opening.ts";
 import type { Progress } from "./progress.ts";
 import type { LeasedBatch } from "./records.ts";
 
 export interface BatchSource {
   readonly definition: SinkDefinition;
-  readonly format: Format;
   readonly reader: JournalReader;
   readonly clock: Clock;
+  readonly opener: Pick<Opener, "format" | "own">;
   readonly poisonMemory?: boolean | undefined;
   readonly encodedMemory: EncodedMemory;
   wants(event: JournalEvent): boolean;
+  readonly route?: SinkRoute | undefined;
   /** True while nothing more will come: an unfilled batch need not wait. */
   draining(): boolean;
   bury(letters: readonly DeadLetter[]): Promise<void>;
@@ -35,10 +37,10 @@ export type NextBatch =
 
 /** Decides what a delivery does next. Events that fit into no batch become dead letters first (R18). */
 export function createNextBatch(source: BatchSource) {
-  const { definition, format, reader, clock } = source;
+  const { definition, opener, reader, clock } = source;
+  /** The filter of the batches that another config has begun. */
+  let earlier: { readonly route: SinkRoute; readonly wants: BatchSource["wants"] } | undefined;
   let chunks: { readonly of: Chunks; readonly chunkBytes: number } | undefined;
-  // The bytes go into a chunk at once.
-  const encodeShared = format.encodeShared ?? format.encode;
   const steadyMs = createSteadyTime(clock);
   /** Since when a batch has been waiting to be filled. */
   let unfilledSinceMs: number | undefined;
@@ -55,7 +57,10 @@ export function createNextBatch(source: BatchSource) {
 
   function formingOf(sink: Sink, progress: Progress, from: Position, bound: Position | undefined): Forming {
     const { limits } = sink;
-    const { wants } = source;
+    const { format } = opener;
+    // The bytes go into a chunk at once.
+    const encodeShared = format.encodeShared ?? format.encode;
+    const wants = wantsOfBatch(bound);
     return {
       reader,
       from,
@@ -75,7 +80,8 @@ export function createNextBatch(source: BatchSource) {
 
   function manyOf(sink: Sink): Forming["encodeMany"] {
     if (sink.encode !== undefined) return sink.encodeMany;
-    return sink.framed && format.encodeFramed !== undefined ? undefined : format.encodeMany;
+    const { encodeFramed, encodeMany } = opener.format;
+    return sink.framed && encodeFramed !== undefined ? undefined : encodeMany;
   }
 
   /** How long an unfilled batch still waits, by both clocks: it must not wait longer because they differ. */
@@ -84,25 +90,34 @@ export function createNextBatch(source: BatchSource) {
     return ageMsMax - Math.max(clock.now() - pulledMs, steadyMs() - unfilledSinceMs);
   }
 
-  /** The bounds of a batch are durable before it is written, with the layout that it is begun with (R19). */
-  async function bind(to: Position, sink: Sink): Promise<void> {
-    if (!definition.boundsFirst) return;
-    const { bounds, state } = reader;
-    const held = state as ReaderState | undefined;
-    // A batch that another config has begun keeps its layout, and so do its halves.
-    const layout = (bounds.length > 0 ? held?.layout : undefined) ?? sink.layout;
-    const isBound = bounds.some((bound) => comparePositions(bound, to) === 0);
-    if (isBound && layout === held?.layout) return;
-    const all = isBound ? bounds : [...bounds, to].toSorted(comparePositions);
-    await reader.setBounds(all, layout === held?.layout ? state : { ...held, layout });
+  /** Of a batch whose bounds are open, a part may be stored: it keeps the filter that it was begun with (R19). */
+  function wantsOfBatch(bound: Position | undefined): BatchSource["wants"] {
+    const route = bound && begunBy(reader, definition.type)?.settings.route;
+    if (route === undefined || source.route === undefined || isEqual(route, source.route))
+      return source.wants;
+    if (!isEqual(route, earlier?.route)) earlier = { route, wants: filterOf(route) };
+    return earlier!.wants;
   }
 
-  /** One layout is durable at a time, so a batch of another one waits until those before it are committed. */
-  function waitsForLayout({ layout }: Sink, front: Position): boolean {
-    const last = reader.bounds.at(-1);
-    const held = (reader.state as ReaderState | undefined)?.layout;
-    if (layout === undefined || held === undefined || last === undefined) return false;
-    return comparePositions(front, last) >= 0 && JSON.stringify(held) !== JSON.stringify(layout);
+  /** The end of the batch after `from`, where it is durable. A sink of another type may have cut it at other places. */
+  function boundAfter(from: Position): Position | undefined {
+    if (!definition.boundsFirst) return undefined;
+    const isAfter = (bound: Position) => comparePositions(bound, from) > 0;
+    return begunBy(reader, definition.type)?.bounds.find(isAfter) ?? reader.bounds.find(isAfter);
+  }
+
+  /** The bounds of a batch are durable before it is written, with the settings that it is begun with (R19). */
+  async function bind(to: Position, { layout }: Sink): Promise<void> {
+    if (!definition.boundsFirst) return;
+    const held = withBegun(reader, definition.type, to, { layout, route: source.route, ...opener.own });
+    if (held !== undefined) await reader.setBounds(held.bounds, held.state);
+  }
+
+  /** A type has one durable set of settings at a time, so a batch of others waits until those before it are committed. */
+  function waitsForBegun({ layout }: Sink, front: Position): boolean {
+    const begun = definition.boundsFirst ? begunBy(reader, definition.type) : undefined;
+    if (begun === undefined || comparePositions(front, begun.to) < 0) return false;
+    return isOther(begun.settings, { layout, route: source.route, ...opener.own });
   }
 
   /** Events that fit into no batch become dead letters with the batch around them, and once: later looks pass over them. */
@@ -152,13 +167,10 @@ export function createNextBatch(source: BatchSource) {
   /** `front` is the end of the newest batch in flight, where there is one. */
   return async (sink: Sink, progress: Progress, front: Position | undefined): Promise<NextBatch> => {
     const from = front ?? progress.at;
-    if (front !== undefined && waitsForLayout(sink, front)) return { kind: "wait", isEmpty: true };
+    if (front !== undefined && waitsForBegun(sink, front)) return { kind: "wait", isEmpty: true };
     // Only the first batch after an error repeats an earlier one.
     const again = front === undefined ? progress.againTo : undefined;
-    const durable = definition.boundsFirst
-      ? reader.bounds.find((each) => comparePositions(each, from) > 0)
-      : undefined;
-    const bound = durable ?? again;
+    const bound = boundAfter(from) ?? again;
     const formed = await formBatch(formingOf(sink, progress, from, bound));
     let next: NextBatch | undefined;
     try {

@@ -1,7 +1,7 @@
 import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
 import type { JournalEvent } from "../core/event.ts";
-import type { Format } from "../core/format.ts";
+import type { Format, FormatSettings } from "../core/format.ts";
 import type { JournalReader } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
@@ -9,6 +9,7 @@ import type { Position } from "../core/position.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import type { Wake } from "../core/wake.ts";
 import type { EncodedMemory } from "./encoded-memory.ts";
+import type { SinkRoute } from "./filter.ts";
 import type { DeliveryState } from "./health.ts";
 
 /** What a delivery needs, and what it reports. */
@@ -17,11 +18,17 @@ export interface DeliveryOptions {
   readonly definition: SinkDefinition;
   readonly config: unknown;
   readonly format: Format;
+  /** What `format` is made of, and what makes others. A batch that is begun keeps its format. */
+  readonly formatting?:
+    | { readonly settings: FormatSettings; formatOf(settings: FormatSettings): Format }
+    | undefined;
   readonly reader: JournalReader;
   readonly journal: string;
   /** Journals that this one continues, all of them delivered to their ends. */
   readonly earlierJournals?: ReadonlySet<string> | undefined;
   wants(event: JournalEvent): boolean;
+  /** What `wants` is made of. A batch that is begun keeps it. */
+  readonly route?: SinkRoute | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly alarms: Alarms;

@@ -9,6 +9,7 @@ import { type createNextBatch, release } from "./next-batch.ts";
 import type { Progress } from "./progress.ts";
 import { without } from "./records.ts";
 import type { SlowWatch } from "./slow.ts";
+import type { Untaken } from "./untaken.ts";
 
 interface PipelineParts {
   readonly clock: Clock;
@@ -18,6 +19,7 @@ interface PipelineParts {
   readonly nextBatch: ReturnType<typeof createNextBatch>;
   readonly encodedMemory: EncodedMemory;
   readonly slowWatch: SlowWatch;
+  readonly untaken: Pick<Untaken, "ended">;
   /** Commits a write, or throws its error. */
   landed(flight: Landed): Promise<void>;
   /** Called for what was written behind a write that failed. */
@@ -84,6 +86,7 @@ export function createPipeline(parts: PipelineParts) {
     for (let other = await flights.land(); other !== undefined; other = await flights.land()) {
       const { batch, outcome } = other;
       if (batch === undefined) continue;
+      parts.untaken.ended("error" in outcome ? outcome.error : undefined);
       const isWhole = "state" in outcome;
       const written = isWhole ? batch : without(batch, leftBy(outcome.error, batch));
       if (isWhole || written.records.length > 0) {
@@ -105,6 +108,7 @@ export function createPipeline(parts: PipelineParts) {
           await landed(flight);
         } catch (error) {
           log.debug({ err: error }, "A write had not ended when the sink was closed.");
+          parts.untaken.ended(error);
           await landOthers();
         } finally {
           release(flight.batch?.leases ?? []);

@@ -2,27 +2,26 @@ import { DamagedPageError, DecisionNeededError, UsageError } from "../core/error
 import type { JournalReader } from "../core/journal.ts";
 import { comparePositions, formatPosition, type Position, parsePosition, startOf } from "../core/position.ts";
 import type { Sink, SinkState } from "../core/sink.ts";
+import type { BegunState } from "./begun.ts";
 
 /** Stored with a reader's position: the sink's own state, and the end of its last write. */
-export interface ReaderState {
+export interface ReaderState extends BegunState {
   readonly sink?: SinkState | undefined;
   /** Events that a filter leaves out move the position without a write; this one only moves with writes. */
   readonly written?: string | undefined;
   /** The type of the sink that wrote last, where its destination keeps no position. */
   readonly without?: string | undefined;
-  /** The sink's layout when the bounds were made durable that are open. */
-  readonly layout?: SinkState | undefined;
 }
 
 /** `written` is undefined for a sink that keeps no position in its destination; then `type` is kept. */
 export function resolved(
   written: Position | undefined,
   sink: SinkState | undefined,
-  layout?: SinkState,
+  { layout, begun }: BegunState = {},
   type?: string,
 ): SinkState {
   const without = written === undefined ? type : undefined;
-  const held: ReaderState = { sink, written: written && formatPosition(written), without, layout };
+  const held: ReaderState = { sink, written: written && formatPosition(written), without, layout, begun };
   return held as SinkState;
 }
 

@@ -36,7 +36,7 @@ export function createSlowWatch({ clock, log, waits }: Watched) {
     for (let sleepMs = tookMs; ; sleepMs = tookMs, tookMs *= 2) {
       await clock.sleep(sleepMs, signal);
       isReported = true;
-      const what = waitingFor ?? "an answer of the destination";
+      const what = waitingFor ?? "the destination";
       log.warn({ waitingFor: what, tookMs }, SENTENCES[work]);
       waits(`It has been ${work} for more than ${formatDuration(tookMs)} and waits for ${what}.`);
     }

@@ -54,6 +54,7 @@ export const clickhouse = defineSink({
   promise:
     "At least once, and once within the table's deduplication window: a repeated insert carries the same insert_deduplication_token. The identity is a column of every row.",
   boundsFirst: true,
+  refusesWhole: true,
 
   async open({ config, format, clock, signal }) {
     const { requester, destination, table, headers, addressOf } = await connect(config, clock);
@@ -63,8 +64,8 @@ export const clickhouse = defineSink({
       const url = addressOf({
         query: `INSERT INTO ${table} FORMAT JSONEachRow`,
         insert_deduplication_token: requestKeyOf(batch),
-        // One block for one insert, so that the token covers all of it.
-        max_insert_block_size: String(config.batchEventsMax),
+        // One block for one insert, so that the token covers all of it. A batch that was begun may be larger.
+        max_insert_block_size: String(Math.max(config.batchEventsMax, records.length)),
         async_insert: "0",
         date_time_input_format: "best_effort",
       });

@@ -70,6 +70,8 @@ export const http = defineSink({
   promise:
     "At least once: a request whose answer was lost is sent again with the same events and the same idempotency key, until the receiver answers it; by the key the receiver can tell.",
   boundsFirst: true,
+  refusesWhole: true,
+  batchFields: ["body", "addIdentity", "idempotencyHeader"],
 
   async open({ config, format, clock }) {
     const { requester, destination, fixedHeaders } = await connect(config, clock);

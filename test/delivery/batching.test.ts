@@ -18,6 +18,10 @@ import { runs } from "../support/runs.ts";
 /** Every body has exactly so many bytes. */
 const BODY = 100;
 
+const broken = (): never => {
+  throw new Error("a defect");
+};
+
 describe("forming a batch", () => {
   let fixture: JournalFixture;
   let reader: JournalReader;
@@ -267,6 +271,18 @@ describe("forming a batch", () => {
     expect(formed.batch?.records).toHaveLength(6);
     expect(formed.batch?.to).toEqual(bound);
     expect(formed.full).toBe(true);
+  });
+
+  test("R19 a bound is kept to exactly, however many events are passed over or fit into no batch", async () => {
+    for (let page = 0; page < 3; page++) await append(page * 20_000, 20_000);
+    const isLate = ({ page, index }: JournalEvent) => page === 3 && index === 10_500;
+    const first = (await reader.read(reader.position))!;
+    const passed = await form({}, { wants: isLate, bound: fixture.journal.end() });
+    expect(passed.batch?.records).toHaveLength(1);
+    expect(passed.to).toEqual(fixture.journal.end());
+    const bound = first.after(2000);
+    const misfits = await form({}, { bound, encode: broken });
+    expect([misfits.misfits.length, misfits.to]).toEqual([2001, bound]);
   });
 
   test("the memory of encoded events is used again when the batch is released, not before", async () => {

@@ -127,7 +127,7 @@ describe("R20 where a sink goes on", () => {
   });
 
   test("R20 writes without positions of a sink of the same type are in its destination: no decision is needed", async () => {
-    const held = resolved(undefined, undefined, undefined, "kafka") as ReaderState;
+    const held = resolved(undefined, undefined, {}, "kafka") as ReaderState;
     await reader.commit(at(4, 5), held as Record<string, unknown>);
     const judged = (type: string) => judgePosition("lake", sinkAt(at(2, 1)), reader, held, { type });
     expect(await judged("kafka")).toEqual(at(4, 5));

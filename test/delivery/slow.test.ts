@@ -104,6 +104,17 @@ async function slowWrites() {
   return { ...harness, delivery, writes, lines, pass };
 }
 
+test("a write of a sink that does not say what it waits for waits for the destination", async () => {
+  const { append, delivery, writes, pass } = await slowWrites();
+  await append(eventTexts(0, 1));
+  await pass(35_000);
+  expect(delivery.status().reason).toBe(
+    "It has been writing for more than 30s and waits for the destination.",
+  );
+  while (writes.length > 0) writes.shift()!();
+  await pass(1_000);
+});
+
 test("a write that takes long is reported once for all that are in flight, until one of them ends", async () => {
   const { destination, append, delivery, writes, lines, pass } = await slowWrites();
   await append(eventTexts(0, 4));

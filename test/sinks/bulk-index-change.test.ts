@@ -80,6 +80,14 @@ async function makeWorld(definition: (typeof DEFINITIONS)[number]) {
 
   return {
     ...{ state, templates, start },
+    /** As a program leaves it that was killed while a sink of that type had a batch begun. */
+    async beginAs(type: string, layout: Record<string, unknown>): Promise<void> {
+      const reader = await fixture.journal.reader("sink");
+      const page = (await reader.read(reader.position))!;
+      const to = page.after(page.first + 9);
+      page.lease.release();
+      await reader.setBounds([to], { layout, begun: { type, route: {} } });
+    },
     /** How many events are in each index; those of several are named by all. */
     counts(): Record<string, number> {
       const counts: Record<string, number> = {};
@@ -126,6 +134,16 @@ describe.each(DEFINITIONS)("$type: the index is changed while batches are stored
     world = await makeWorld(of);
   });
   afterEach(() => world.close());
+
+  test("R19 a batch that a sink of another type has begun has the index of now, and keeps it after a kill", async () => {
+    await world.beginAs("s3", { prefix: "audit" });
+    world.state.dies = (request) => request === 0;
+    const kills = await world.deliverAll(() => "two");
+    expect(kills).toBe(1);
+    expect(Object.keys(world.counts()).filter((name) => name.includes(" and "))).toEqual([]);
+    expect(Object.values(world.counts()).reduce((sum, count) => sum + count, 0)).toBe(EVENTS);
+    expect(world.counts()).toHaveProperty("one");
+  });
 
   test("R19 all writes in flight are completed in the indexes of before, and the next ones get the new", async () => {
     world.state.dies = (request) => request === 3;

@@ -64,6 +64,13 @@ describe("the clickhouse sink, against a stand-in", () => {
     expect(destination.standIn.inserts()).toBe(2);
   });
 
+  test("a batch that was begun is one block, though it is larger than what is allowed now", async () => {
+    destination = await startDestination({ batchEventsMax: 10 });
+    await drive(destination, makeEvents(30), { batchEvents: 30 });
+    const sizes = destination.standIn.server.received.map(({ query }) => query.get("max_insert_block_size"));
+    expect(sizes.filter(Boolean)).toEqual(["30"]);
+  });
+
   test("a row has the columns that the guide's table has", async () => {
     destination = await startDestination();
     const [event] = makeEvents(1);

@@ -71,58 +71,64 @@ describe("large writes", () => {
     );
   });
 
-  test("are three pieces side by side, each in its place whichever ends first", async (context) => {
+  test("are whole blocks with both ends beside them, each in its place whichever ends first", async (context) => {
     const file = await made();
     if (!canBeDirect(path)) context.skip("the file system cannot do it, or this is not Linux");
+    await writeAll(file, countersOf(100), 0);
     const content = countersOf(9 * MEGABYTE + 5);
-    let [inside, insideMax, call] = [0, 0, 0];
-    const spy = await spyOnWrites(async (write) => {
+    let [inside, insideMax] = [0, 0];
+    const delays = { before: 60, blocks: 30, after: 0 };
+    const spy = await spyOnWrites(async (part, write) => {
       insideMax = Math.max(insideMax, ++inside);
-      // The first of three ends last.
-      await sleep([60, 30, 0][call++ % 3]);
+      await sleep(delays[part]);
       return write().finally(() => inside--);
     });
     try {
-      await writeAll(file, content, 0);
+      await writeAll(file, content, 100);
     } finally {
-      spy.mockRestore();
+      spy.end();
     }
     await file.sync();
-    expect(readFileSync(path).equals(content)).toBe(true);
-    expect(insideMax).toBe(3);
+    expect(readFileSync(path).subarray(100).equals(content)).toBe(true);
+    expect([insideMax, spy.calls]).toEqual([3, 3]);
   });
 
-  test.each([0, 1, 2])("go on where piece %i of three ended too early", async (short) => {
-    const file = await made();
-    const content = countersOf(6 * MEGABYTE + 5);
-    let call = 0;
-    const spy = await spyOnWrites((write) => (call++ === short ? write(1 << 19) : write()));
-    try {
-      await writeAll(file, content, 0);
-    } finally {
-      spy.mockRestore();
-    }
-    await file.sync();
-    expect(readFileSync(path).equals(content)).toBe(true);
-  });
+  test.each(["before", "blocks", "after"] as const)(
+    "go on where the part %s ended too early",
+    async (short) => {
+      const file = await made();
+      await writeAll(file, countersOf(100), 0);
+      const content = countersOf(6 * MEGABYTE + 5);
+      const spy = await spyOnWrites((part, write) => {
+        const isFirst = part === short && spy.calls <= 3;
+        return isFirst ? write(part === "blocks" ? 1 << 19 : 3) : write();
+      });
+      try {
+        await writeAll(file, content, 100);
+      } finally {
+        spy.end();
+      }
+      await file.sync();
+      expect(readFileSync(path).subarray(100).equals(content)).toBe(true);
+    },
+  );
 
-  test("fail as a whole when one of three pieces fails, and only after the others have ended", async (context) => {
+  test("fail as a whole when one part fails, and only after the others have ended", async (context) => {
     const file = await made();
     if (!canBeDirect(path)) context.skip("the file system cannot do it, or this is not Linux");
-    let [inside, call] = [0, 0];
-    const spy = await spyOnWrites(async (write) => {
+    let inside = 0;
+    const spy = await spyOnWrites(async (part, write) => {
       inside++;
-      const isSecond = call++ === 1;
-      if (!isSecond) await sleep(30);
+      if (part !== "blocks") await sleep(30);
       inside--;
-      if (isSecond) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+      if (part === "blocks") throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
       return write();
     });
     try {
-      await expect(writeAll(file, countersOf(6 * MEGABYTE), 0)).rejects.toThrow("no space left");
-      expect([call, inside]).toEqual([3, 0]);
+      await expect(writeAll(file, countersOf(6 * MEGABYTE), 100)).rejects.toThrow("no space left");
+      expect([spy.calls, inside]).toEqual([3, 0]);
     } finally {
-      spy.mockRestore();
+      spy.end();
     }
   });
 
@@ -153,13 +159,20 @@ describe("large writes", () => {
     }
   });
 
-  test("go past the page cache where the file system can do that, and leave no second handle behind", async (context) => {
-    const file = await made();
-    if (!canBeDirect(path)) context.skip("the file system cannot do it, or this is not Linux");
-    await writeAll(file, Buffer.alloc(3 * MEGABYTE, "x"), 0);
-    expect(directHandlesTo(path)).toBe(1);
-    await file.sync();
-    expect(directHandlesTo(path)).toBe(0);
+  test("go past the page cache where the file system can do that, with a second handle for a few files", async (context) => {
+    const paths: string[] = [];
+    for (let at = 0; at < 6; at++) {
+      path = join(folder.path, `events-${at}`);
+      paths.push(path);
+      const file = await made();
+      if (!canBeDirect(path)) context.skip("the file system cannot do it, or this is not Linux");
+      await writeAll(file, Buffer.alloc(3 * MEGABYTE, "x"), 0);
+      expect(directHandlesTo(path)).toBe(1);
+      await file.sync();
+    }
+    expect(paths.map(directHandlesTo)).toEqual([1, 1, 1, 1, 0, 0]);
+    for (const file of opened.splice(0)) await file.close();
+    expect(paths.map(directHandlesTo)).toEqual([0, 0, 0, 0, 0, 0]);
   });
 
   test("go on when the name of the file is gone", async () => {
@@ -179,20 +192,38 @@ describe("large writes", () => {
   });
 });
 
-/** Lets a test decide about each write of any open file; `write` does it, of so many bytes at most. */
-async function spyOnWrites(
-  decide: (write: (bytesMax?: number) => ReturnType<FileHandle["write"]>) => ReturnType<FileHandle["write"]>,
-) {
+type Written = Promise<{ readonly bytesWritten: number }>;
+type PartOfWrite = "before" | "blocks" | "after";
+
+/** Lets a test decide about each part of a write; `write` does it, of so many bytes at most. */
+async function spyOnWrites(decide: (part: PartOfWrite, write: (bytesMax?: number) => Written) => Written) {
   const any = await open(import.meta.filename);
   const handles = Object.getPrototypeOf(any) as FileHandle;
   await any.close();
-  const { write } = handles as { write: (...args: unknown[]) => ReturnType<FileHandle["write"]> };
-  return vi.spyOn(handles, "write").mockImplementation(function (this: FileHandle, ...args: unknown[]) {
+  const { write, writev } = handles as unknown as Record<"write" | "writev", (...args: unknown[]) => Written>;
+  const counter = { calls: 0 };
+  const one = vi.spyOn(handles, "write").mockImplementation(function (this: FileHandle, ...args: unknown[]) {
     const [buffer, offset, length, position] = args as [Uint8Array, number, number, number];
-    return decide((bytesMax = length) =>
+    counter.calls++;
+    return decide(position < 4096 ? "before" : "after", (bytesMax = length) =>
       write.call(this, buffer, offset, Math.min(length, bytesMax), position),
     );
   } as FileHandle["write"]);
+  const many = vi.spyOn(handles, "writev").mockImplementation(function (
+    this: FileHandle,
+    ...[buffers, position]: [Uint8Array[], number]
+  ) {
+    counter.calls++;
+    return decide("blocks", (bytesMax) =>
+      writev.call(this, bytesMax === undefined ? buffers : [buffers[0]!.subarray(0, bytesMax)], position),
+    );
+  } as unknown as FileHandle["writev"]);
+  return Object.assign(counter, {
+    end() {
+      one.mockRestore();
+      many.mockRestore();
+    },
+  });
 }
 
 function canBeDirect(path: string): boolean {

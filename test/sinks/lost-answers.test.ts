@@ -8,6 +8,7 @@ import { silentLog } from "../../src/core/log.ts";
 import { silentMetrics } from "../../src/core/metrics.ts";
 import { createWake } from "../../src/core/wake.ts";
 import { createDelivery, type Delivery } from "../../src/delivery/deliver.ts";
+import { filterOf, type SinkRoute } from "../../src/delivery/filter.ts";
 import { clickhouse } from "../../src/sinks/clickhouse.ts";
 import { http } from "../../src/sinks/http.ts";
 import { parseConfig } from "../contract/drive.ts";
@@ -15,7 +16,7 @@ import { never } from "../delivery/support.ts";
 import { openFixture } from "../journal/support.ts";
 import { createFakeClock } from "../support/clock.ts";
 import { rawFormat } from "../support/events.ts";
-import { eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
+import { eventText, eventTexts, FETCHED_MS, pageOf } from "../support/pages.ts";
 import { runs } from "../support/runs.ts";
 
 /** What becomes of a request. All but "taken" and "lost" store nothing. */
@@ -42,7 +43,7 @@ async function makeWorld({ definition, config, refusal }: (typeof KINDS)[number]
   const fixture = openFixture(clock);
   const stored: number[] = [];
   const keys = new Set<string>();
-  const state = { killed: false, fateOf: (_: Request): Fate => "taken" };
+  const state = { killed: false, fateOf: (_: Request): Fate => "taken", route: {} as SinkRoute };
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const parts: Buffer[] = [];
@@ -86,7 +87,8 @@ async function makeWorld({ definition, config, refusal }: (typeof KINDS)[number]
     const { journal } = fixture;
     return createDelivery({
       ...{ name: "sink", definition, config: parseConfig({ definition, config: { url, ...config } }) },
-      ...{ format: rawFormat, clock, log: silentLog, journal: journal.id, wants: () => true },
+      ...{ format: rawFormat, clock, log: silentLog, journal: journal.id },
+      ...{ route: state.route, wants: filterOf(state.route) },
       ...{ reader: await journal.reader("sink"), end: () => journal.end(), draining: () => true },
       ...{ alarms: createAlarms(clock, silentLog), metrics: silentMetrics, stdout: new PassThrough() },
       wake: createWake(clock),
@@ -95,6 +97,10 @@ async function makeWorld({ definition, config, refusal }: (typeof KINDS)[number]
 
   return {
     ...{ state, stored, start },
+    appendMixed: (count: number) =>
+      fixture.journal.append(
+        pageOf(allBut(count, []).map((n) => eventText(n, n % 3 === 0 ? { event_type: "logout" } : {}))),
+      ),
     append: (from: number, count: number) => fixture.journal.append(pageOf(eventTexts(from, count))),
     letters: async () => (await fixture.journal.reader("sink")).deadLettersAfter({ ...START }),
     async deliverAll(): Promise<void> {
@@ -123,6 +129,7 @@ async function makeWorld({ definition, config, refusal }: (typeof KINDS)[number]
 }
 
 const START = { journal: "", page: 0, event: 0, hash: "" };
+const FEW: SinkRoute = { only: { eventTypes: ["logout"] } };
 const sorted = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b);
 const allBut = (count: number, refused: readonly number[]) =>
   Array.from({ length: count }, (_, number) => number).filter((number) => !refused.includes(number));
@@ -149,6 +156,35 @@ describe.each(KINDS)("$definition.type: requests whose answers are lost", (kind)
       expect(isOver).toBe(true);
       expect(sorted(world.stored)).toEqual(allBut(20, [10]));
       expect(await world.letters()).toHaveLength(1);
+    },
+  );
+
+  test.each([
+    ["added", {}, FEW],
+    ["taken away", FEW, {}],
+  ] as const)(
+    "R19 a batch that was begun keeps its filter and its key after a kill: one is %s",
+    async (_, before, after) => {
+      await world.appendMixed(90);
+      world.state.route = before;
+      let isFirst = true;
+      world.state.fateOf = () => {
+        if (!isFirst) return "taken";
+        isFirst = false;
+        world.state.route = after;
+        return "taken and killed";
+      };
+      await world.deliverAll();
+      expect(isFirst).toBe(false);
+      const wanted = (route: SinkRoute, from: number) =>
+        allBut(90, []).filter((number) => number >= from && (route !== FEW || number % 3 === 0));
+      // Those of the batches in flight by the filter of before, all others by the new one.
+      const possible = [20, 40, 60, 80].map((begun) => {
+        const last = Math.max(...wanted(before, 0).slice(0, begun));
+        return [...wanted(before, 0).filter((number) => number <= last), ...wanted(after, last + 1)];
+      });
+      // Or all of it was in flight.
+      expect([...possible, wanted(before, 0)]).toContainEqual(sorted(world.stored));
     },
   );
 

@@ -62,7 +62,18 @@ const TYPES_TO_PAUSE = new Set([
   "validation_exception",
 ]);
 
-/** Throws the error that the items add up to. Items that exist already (409) count as done. */
+/** What an item means; done where it exists already (409). */
+function meaningOf({ status, type }: BulkItem): "done" | "paused" | "retried" | "refused" {
+  if (status === 409 || (status >= 200 && status < 300)) return "done";
+  if ([401, 403, 404].includes(status) || TYPES_TO_PAUSE.has(type)) return "paused";
+  return status === 429 || status >= 500 || status < 400 ? "retried" : "refused";
+}
+
+export function isRefusal(item: BulkItem): boolean {
+  return meaningOf(item) === "refused";
+}
+
+/** Throws the error that the items add up to. */
 export function judge(items: readonly BulkItem[], indexes: readonly number[], product: string): void {
   const rejected: Rejection[] = [];
   const remaining: number[] = [];
@@ -70,14 +81,12 @@ export function judge(items: readonly BulkItem[], indexes: readonly number[], pr
   let retried: BulkItem | undefined;
   for (const [at, item] of items.entries()) {
     const index = indexes[at]!;
-    if (item.status === 409 || (item.status >= 200 && item.status < 300)) continue;
-    if ([401, 403, 404].includes(item.status) || TYPES_TO_PAUSE.has(item.type)) paused ??= item;
-    else if (item.status === 429 || item.status >= 500 || item.status < 400) retried ??= item;
-    else {
+    const meaning = meaningOf(item);
+    if (meaning === "refused")
       rejected.push({ index, reason: `${product} answered ${item.status}: ${reasonOf(item)}` });
-      continue;
-    }
-    remaining.push(index);
+    else if (meaning !== "done") remaining.push(index);
+    if (meaning === "paused") paused ??= item;
+    if (meaning === "retried") retried ??= item;
   }
   if (rejected.length > 0)
     throw new RejectedEventsError(`${product} refused events.`, rejected, { remaining });

@@ -54,6 +54,8 @@ export function indexSchemes({ unfinished }: SinkContext<BulkConfig>, layout: In
   return {
     own,
     begun,
+    /** Whether an earlier attempt may have stored it. */
+    isBegun,
     of: (event: JournalEvent): IndexScheme => (begun !== undefined && isBegun(event) ? begun : own),
   };
 }

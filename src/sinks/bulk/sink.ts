@@ -16,6 +16,7 @@ import { indexCreator, indexSchemes, indexTemplateOf } from "./indexes.ts";
 import { withoutLongValues } from "./long-values.ts";
 import type { Product } from "./mappings.ts";
 import { createTurns, pressureOf, requestParts, sendParts } from "./pressure.ts";
+import { type DocumentPlace, withStored } from "./stored.ts";
 import { putTemplate } from "./template.ts";
 
 export const BULK_PROMISE =
@@ -95,7 +96,8 @@ export async function openBulk(
       };
     }
     const { items, tookMs } = resultsOf(answer, places.length);
-    judge(items, places, product);
+    const placeOf = (at: number) => placeOfBegun(batch.records[part[places[at]!]!]!.event);
+    judge(await withStored(connection, items, placeOf, signal), places, product);
     pressure.answered(tookMs);
     return undefined;
   }
@@ -111,6 +113,13 @@ export async function openBulk(
         throw new RejectedEventsError(error.message, [{ index: 0, reason: error.message }], { cause: error });
       throw error;
     }
+  }
+
+  /** Where an event of a batch that was begun is stored, if it is. A data stream has it in one of many indexes. */
+  function placeOfBegun(event: JournalEvent): DocumentPlace | undefined {
+    const { layout: of, indexOf } = schemes.of(event);
+    if (of.dataStream || !schemes.isBegun(event)) return undefined;
+    return { _index: indexOf(event), _id: event.identity };
   }
 
   // The document is copied before the next event is converted.

@@ -118,7 +118,7 @@ const BUFFER_BYTES = 262_144;
 const LINE_END = 0x0a;
 
 export interface Appender {
-  /** Writes a file's pending records after its committed length, one a line, and syncs them. Gives the bytes added. */
+  /** Writes a file's pending records after its committed length, one a line. Gives the bytes added; the caller syncs them. */
   append(file: OpenFile, target: ActiveFile, signal: AbortSignal): Promise<number>;
   /** The bytes that `append` would write. */
   content(target: ActiveFile): Promise<readonly Uint8Array[]>;
@@ -189,7 +189,6 @@ export function createAppender(): Appender {
         else await add(part.lines(from, to));
       }
       await flush();
-      await file.sync();
       return position - target.length;
     } finally {
       free.push(buffer);

@@ -23,7 +23,6 @@ export function createPackedAppender(kind: PackKind, packer: Packer): Appender {
         }
         position += bytes.length;
       }
-      await file.sync();
       return position - target.length;
     },
     content: ({ pending }) => Promise.all(outputsOf(pending).map(bytesOf)),

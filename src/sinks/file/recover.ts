@@ -137,13 +137,14 @@ function refuseShortFiles(sizes: ReadonlyMap<LedgerFile, number | undefined>, di
     .slice(0, 5)
     .map(([file, size]) => `${file.path} has ${size} of ${file.length} bytes`)
     .join(", ");
-  throw new DecisionNeededError(
-    `${short.length} files in ${directory} are shorter than what was committed to them: ${named}.`,
-    [
-      "restore the files",
-      "move them out of the directory: the sink goes on in new files, and `tidemark backfill --sink` fetches what was lost",
-    ],
-  );
+  const what =
+    short.length === 1
+      ? `1 file in ${directory} is shorter than what was committed to it`
+      : `${short.length} files in ${directory} are shorter than what was committed to them`;
+  throw new DecisionNeededError(`${what}: ${named}.`, [
+    "restore the files",
+    "move them out of the directory: the sink goes on in new files, and `tidemark backfill --sink` fetches what was lost",
+  ]);
 }
 
 /** Syncs in any case: an earlier opening may have cut it and ended before it was durable. */

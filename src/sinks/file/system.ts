@@ -1,5 +1,6 @@
 import { link, lstat, mkdir, open, readFile, rename, unlink } from "node:fs/promises";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
+import { hasNoLinks } from "../../core/no-links.ts";
 import { type Crew, createCrew } from "./crew.ts";
 import { directWritesOf } from "./direct.ts";
 
@@ -58,12 +59,11 @@ export const nodeFileSystem: FileSystem = {
         return there?.ino === own.ino || there?.size === own.size ? own.size : undefined;
       },
       async sync() {
-        await direct.end();
-        await handle.datasync();
+        await Promise.all([direct.rest(), handle.datasync()]);
       },
       async close() {
         try {
-          await direct.end();
+          await direct.close();
         } finally {
           await handle.close();
         }
@@ -104,14 +104,12 @@ export async function writeAll(file: OpenFile, buffer: Uint8Array, position: num
   }
 }
 
-const NO_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK"]);
-
 /** Gives a file its final name; fails with EEXIST if there is one of that name, also one that just came. */
 export async function renameWithoutReplacing(system: FileSystem, from: string, to: string): Promise<void> {
   try {
     await system.link(from, to);
   } catch (error) {
-    if (!NO_LINKS.has(errnoOf(error) ?? "")) throw error;
+    if (!hasNoLinks(error)) throw error;
     // A file system without hard links: nearly as good, because no other program makes files in our directory.
     if ((await system.size(to)) !== undefined)
       throw Object.assign(new Error(`${to} is there already.`), { code: "EEXIST" });

@@ -103,7 +103,8 @@ export function createWriter(opened: Opened): Sink {
           refuseChanged(path, await open.size(), target.length);
           begun.push({ open, length: target.length });
           target.addedBytes = await appender.append(open, target, signal);
-          refuseChanged(path, await open.size(), target.length + target.addedBytes);
+          const [size] = await Promise.all([open.size(), open.sync()]);
+          refuseChanged(path, size, target.length + target.addedBytes);
         });
       });
     } catch (error) {
@@ -214,7 +215,7 @@ export function createWriter(opened: Opened): Sink {
 function refuseChanged(path: string, size: number | undefined, length: number): void {
   if (size === undefined)
     throw new RetryableError(
-      `The file ${path} was removed, moved or replaced while the sink wrote to it; the events go to a new file.`,
+      `The file ${path} was removed, moved or replaced while the sink wrote to it. The batch does not count as written: the sink opens its directory again and goes on with what it finds there.`,
     );
   if (size < length)
     throw new RetryableError(`The file ${path} was cut to ${size} of ${length} bytes by another program.`);
