@@ -23,7 +23,7 @@ const ROUND_MS_MAX = 180_000;
  * that is slower for some minutes slows both.
  *
  * @param {{ events: number, larger: number, organizations: number, pageSize: number, rounds: number,
- *   jobs: readonly { name: string, sink: object | (() => object), env?: object }[] }} scenario
+ *   jobs: readonly { name: string, sink: object | (() => object), env?: object, rounds?: number }[] }} scenario
  */
 export async function benchExport({ events, larger, organizations, pageSize, rounds, jobs }) {
   const runs = new Map();
@@ -40,7 +40,7 @@ export async function benchExport({ events, larger, organizations, pageSize, rou
       const bare = (simulator) => measure(bareLoop(simulator, start, pageSize));
       await measureOften(simulators, bare, (...run) => note(runs, "bare loop", ...run));
       for (const job of jobs) {
-        if (failed.has(job.name)) continue;
+        if (failed.has(job.name) || round >= (job.rounds ?? rounds)) continue;
         const once = (simulator) => exportTo(simulator, pageSize, job);
         try {
           await measureOften(simulators, once, (...run) => note(runs, job.name, ...run));

@@ -46,12 +46,16 @@ export interface BufferPoolOptions {
 export const POISON = 0xdb;
 
 const LARGE_BYTES = 2_000_000;
-/** Columns, identities, records and the compressed page are stored behind a page and need a third of its size. */
-const SHARE_BEHIND = 0.35;
-/** Pages with more bytes than full ones have few events: nearly nothing is stored behind them but the compressed page. */
+/**
+ * Columns, identities, records and the compressed page are stored behind a page, and elsewhere if there is no room. A
+ * page of small events needs a third of its size; a full one needs at most 1.5 MB and what it is compressed to.
+ */
+const BEHIND_SHARE_MAX = 0.35;
+const BEHIND_BYTES = 1_500_000;
+const COMPRESSED_SHARE = 0.12;
 const BEHIND_BYTES_MAX = 6_000_000;
 /** Sizes are rounded up, so that a buffer fits other pages of about the same size. */
-const STEP_BYTES = 1_048_576;
+const STEP_BYTES = 524_288;
 /** Twice what pages need in normal operation: hostile answers stay far below the memory of a small container. */
 const BYTES_MAX = 128_000_000;
 const KEPT_MAX = 4;
@@ -133,9 +137,7 @@ export function createBufferPool({
       if (isLarge) blocks.drop(heldBytes + blocks.bytes() + bytes - bytesMax);
       const memory =
         (isLarge ? reusable(bytes) : bytes === BLOCK_BYTES ? blocks.take() : undefined) ??
-        Buffer.allocUnsafeSlow(
-          isLarge ? roundedUp(bytes + Math.min(bytes * SHARE_BEHIND, BEHIND_BYTES_MAX)) : bytes,
-        );
+        Buffer.allocUnsafeSlow(isLarge ? roundedUp(bytes + behind(bytes)) : bytes);
       const countedBytes = memory.length + (bytes > HUGE_BYTES ? bytes : 0);
       return { bytes: memory, lease: lease(memory, countedBytes, isLarge || bytes === BLOCK_BYTES) };
     },
@@ -163,6 +165,10 @@ export function createBufferPool({
       blocks.drop(Number.POSITIVE_INFINITY);
     },
   };
+}
+
+function behind(bytes: number): number {
+  return Math.min(BEHIND_BYTES + bytes * COMPRESSED_SHARE, bytes * BEHIND_SHARE_MAX, BEHIND_BYTES_MAX);
 }
 
 function roundedUp(bytes: number): number {

@@ -39,8 +39,8 @@ export interface CloseSettings {
   readonly countsPerDay?: number | undefined;
 }
 
-/** At most so many events are sorted at once: 45 bytes of memory each. */
-const EVENTS_MAX = 1_000_000;
+/** At most so many events are sorted at once: 55 bytes of memory each, and as much again while their memory grows. */
+const EVENTS_MAX = 500_000;
 const DAYS_MAX = 31;
 const PAGES_NOTED_MAX = 20;
 
