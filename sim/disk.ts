@@ -43,9 +43,9 @@ export function createDisk(): Disk {
     systemFor(gate) {
       return {
         async open(path, flags) {
-          await gate(path, flags === "wx");
-          if (flags === "wx") put(path, makeNode(false));
-          return openNode(need(path), (isChange) => gate(path, isChange));
+          await gate(path, flags.startsWith("wx"));
+          if (flags.startsWith("wx")) put(path, makeNode(false));
+          return openNode(need(path), flags === "wxs", (isChange) => gate(path, isChange));
         },
         async read(path) {
           await gate(path, false);
@@ -91,7 +91,7 @@ export function createDisk(): Disk {
   };
 }
 
-function openNode(node: Node, gate: (isChange: boolean) => Promise<void>): OpenFile {
+function openNode(node: Node, isDurable: boolean, gate: (isChange: boolean) => Promise<void>): OpenFile {
   return {
     async read(buffer, position) {
       await gate(false);
@@ -106,6 +106,7 @@ function openNode(node: Node, gate: (isChange: boolean) => Promise<void>): OpenF
         await gate(true);
         writeAt(node, buffer.subarray(first.length), position + first.length);
       }
+      if (isDurable) node.synced = node.content;
       return buffer.length;
     },
     async truncate(length) {

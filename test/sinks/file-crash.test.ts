@@ -140,7 +140,7 @@ const SHAPES: readonly Shape[] = [
     name: "files that become Parquet when finished",
     config: { path: "all", rotateSize: 3000 },
     group: () => "all",
-    callsMin: 10,
+    callsMin: 8,
     format: { ...rawFormat, name: "parquet", container: "parquet" },
     step: 8,
   },

@@ -44,8 +44,8 @@ export function createDisk(root: Node = makeNode(true)): Disk {
 
   return {
     async open(path, flags) {
-      if (flags === "wx") put(path, makeNode(false));
-      return openNode(need(path));
+      if (flags.startsWith("wx")) put(path, makeNode(false));
+      return openNode(need(path), flags === "wxs");
     },
     read: async (path) => find(path)?.content,
     size: async (path) => find(path)?.content.length,
@@ -70,7 +70,7 @@ export function createDisk(root: Node = makeNode(true)): Disk {
   };
 }
 
-function openNode(node: Node): OpenFile {
+function openNode(node: Node, isDurable: boolean): OpenFile {
   return {
     async read(buffer, position) {
       return node.content.copy(buffer, 0, position);
@@ -86,6 +86,7 @@ function openNode(node: Node): OpenFile {
       node.memory.set(buffer, position);
       node.used = length;
       node.content = node.memory.subarray(0, length);
+      if (isDurable) node.synced = node.content;
       return buffer.length;
     },
     async truncate(length) {
@@ -175,7 +176,7 @@ export function crashing(system: FileSystem, callsMax: number) {
     };
   const crashingSystem: FileSystem = {
     async open(path, flags) {
-      if (flags === "wx") tick();
+      if (flags.startsWith("wx")) tick();
       if (isDead()) throw new CrashError();
       const file = await system.open(path, flags);
       return {

@@ -154,10 +154,10 @@ export function createAppender(): Appender {
       await write(buffer.subarray(0, filled));
       filled = 0;
     }
-    /** Bytes that do not fit into the buffer are written directly. */
+    /** Bytes that do not fit into the buffer are written directly, and so are those that are alone. */
     async function add(bytes: Uint8Array): Promise<void> {
       if (filled + bytes.length > BUFFER_BYTES) await flush();
-      if (bytes.length > BUFFER_BYTES) return write(bytes);
+      if (bytes.length > BUFFER_BYTES || target.pending.length === 1) return write(bytes);
       buffer.set(bytes, filled);
       filled += bytes.length;
     }

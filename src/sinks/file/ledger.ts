@@ -98,7 +98,6 @@ export async function openLedger(
     failed = true;
     const line = formatLine(changes);
     await writeAll(file, line, length);
-    await file.sync();
     length += line.length;
     for (const change of changes) applyChange(model, change);
     if (length > Math.max(LOG_BYTES_MIN, 4 * snapshotLength)) {
@@ -133,11 +132,10 @@ async function replaceLedger(system: FileSystem, directory: string, model: Ledge
   const path = ledgerPath(directory);
   const temporary = `${path}.new`;
   await system.unlink(temporary);
-  const file = await system.open(temporary, "wx");
+  const file = await system.open(temporary, "wxs");
   try {
     const line = formatLine(snapshotOf(model));
     await writeAll(file, line, 0);
-    await file.sync();
     if (isNew) await renameWithoutReplacing(system, temporary, path);
     else await system.rename(temporary, path);
     await system.syncFolder(`${directory}/${FOLDER}`);

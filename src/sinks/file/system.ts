@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import { link, lstat, mkdir, open, readFile, rename, unlink } from "node:fs/promises";
 import { DecisionNeededError, PausedError, RetryableError } from "../../core/errors.ts";
 import { hasNoLinks } from "../../core/no-links.ts";
@@ -6,8 +7,11 @@ import { directWritesOf } from "./direct.ts";
 
 /** The file-system calls that the sink makes, and no others: a test can end the world at any of them. */
 export interface FileSystem {
-  /** wx: makes the file and fails if there is one. r+: an existing file, to write. r: to read. */
-  open(path: string, flags: "wx" | "r+" | "r"): Promise<OpenFile>;
+  /**
+   * wx: makes the file and fails if there is one. wxs: the same, and each write is durable when it ends. r+: an existing
+   * file, to write. r: to read.
+   */
+  open(path: string, flags: OpenFlags): Promise<OpenFile>;
   /** undefined when there is no such file. */
   read(path: string): Promise<Buffer | undefined>;
   /** undefined when there is no such file. */
@@ -26,6 +30,8 @@ export interface FileSystem {
   createCrew?(): Crew | undefined;
 }
 
+export type OpenFlags = "wx" | "wxs" | "r+" | "r";
+
 export interface OpenFile {
   /** How many bytes were read; 0 at the end. */
   read(buffer: Uint8Array, position: number): Promise<number>;
@@ -39,19 +45,28 @@ export interface OpenFile {
   close(): Promise<void>;
 }
 
+/** Each write waits for the disk by itself, so that no second call has to. */
+const DURABLE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_DSYNC ?? 0);
 /** Audit events are for their owner and the group that ships them on, not for everybody. */
 const FILE_MODE = 0o640;
 const FOLDER_MODE = 0o750;
 
 export const nodeFileSystem: FileSystem = {
   async open(path, flags) {
-    const handle = await open(path, flags, FILE_MODE);
+    const handle = await open(path, flags === "wxs" ? DURABLE : flags, FILE_MODE);
     const direct = directWritesOf(path, handle);
     return {
       read: async (buffer, position) => (await handle.read(buffer, 0, buffer.length, position)).bytesRead,
-      write: async (buffer, position) =>
-        (await direct.write(buffer, position)) ??
-        (await handle.write(buffer, 0, buffer.length, position)).bytesWritten,
+      async write(buffer, position) {
+        if (flags !== "wxs") {
+          const written = await direct.write(buffer, position);
+          if (written !== undefined) return written;
+        }
+        const { bytesWritten } = await handle.write(buffer, 0, buffer.length, position);
+        // This system has no such flag.
+        if (flags === "wxs" && constants.O_DSYNC === undefined) await handle.datasync();
+        return bytesWritten;
+      },
       truncate: (length) => handle.truncate(length),
       async size() {
         const [own, there] = await Promise.all([handle.stat(), lstat(path).catch(absent)]);

@@ -27,8 +27,13 @@ const ENCODED_LIMITS = { ...LIMITS, recordsMax: 5000, bytesEnough: 4 << 20 };
 const AGE_MS_MAX = 30;
 /** Each write makes one frame, and small frames compress badly. */
 const PACKED_AGE_MS_MAX = 1000;
-/** Appends and syncs side by side; the system's pool runs four at a time. */
-const WIDTH = 8;
+/**
+ * Files and folders in work side by side. The system's pool runs four calls at a time, but each call that is waited for
+ * costs a turn of the event loop, which takes many milliseconds during a backfill: a page may have a file for each day.
+ */
+const WIDTH_MAX = 32;
+/** Files in work stay open beyond the limit of open files. */
+const WIDTH_MIN = 8;
 /** From so many files of one batch on, the crew writes them. It rests after some batches with fewer. */
 const MANY_FILES = 256;
 const FEW_BATCHES = 20;
@@ -65,6 +70,7 @@ export function createWriter(opened: Opened): Sink {
   let committed = opened.committed;
   let spent = false;
   let fewBatches = 0;
+  const width = Math.max(WIDTH_MIN, Math.min(WIDTH_MAX, openFiles >> 3));
   const at = (name: string) => `${directory}/${name}`;
 
   compressor.push([...ledger.model.files.values()].filter((entry) => entry.finished));
@@ -83,33 +89,45 @@ export function createWriter(opened: Opened): Sink {
       await crew.syncFolders([...unsynced], signal);
     } else {
       if (++fewBatches === FEW_BATCHES) await crew?.rest();
-      await writeFew(plan, signal);
-      await inParallel(unsynced, WIDTH, (folder) => system.syncFolder(folder));
+      await writeFew(plan, unsynced, signal);
     }
     signal.throwIfAborted();
     await commit(batch, plan);
     return stateOf(ledger.model);
   }
 
-  async function writeFew(plan: FilePlan, signal: AbortSignal): Promise<void> {
-    for (const { name, number } of plan.made) {
-      await handles.make(at(name)).catch((error) => failedToMake(error, number));
-    }
+  async function writeFew(
+    plan: FilePlan,
+    unsynced: ReadonlySet<string>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await inParallel(plan.made, width, ({ name, number }) =>
+      handles.make(at(name)).catch((error) => failedToMake(error, number)),
+    );
+    const made = new Set(plan.made);
     const begun: { readonly open: OpenFile; readonly length: number }[] = [];
-    try {
-      await inParallel(plan.touched, WIDTH, (target) => {
-        const path = at(target.name);
-        return handles.use(path, async (open) => {
-          refuseChanged(path, await open.size(), target.length);
-          begun.push({ open, length: target.length });
-          target.addedBytes = await appender.append(open, target, signal);
-          const [size] = await Promise.all([open.size(), open.sync()]);
-          refuseChanged(path, size, target.length + target.addedBytes);
-        });
+    const append = (target: ActiveFile) => {
+      const path = at(target.name);
+      return handles.use(path, async (open) => {
+        if (!made.has(target)) refuseChanged(path, await open.size(), target.length);
+        begun.push({ open, length: target.length });
+        target.addedBytes = await appender.append(open, target, signal);
+        const [size] = await Promise.all([open.size(), open.sync()]);
+        refuseChanged(path, size, target.length + target.addedBytes);
       });
+    };
+    try {
+      await inParallel(
+        [
+          ...[...plan.touched].map((target) => () => append(target)),
+          ...[...unsynced].map((folder) => () => system.syncFolder(folder)),
+        ],
+        width,
+        (work) => work(),
+      );
     } catch (error) {
       // All of it is written again, perhaps to new files: one that another program moves now must not keep it.
-      await inParallel(begun, WIDTH, ({ open, length }) => open.truncate(length).catch(() => {}));
+      await inParallel(begun, width, ({ open, length }) => open.truncate(length).catch(() => {}));
       throw error;
     }
   }
@@ -117,7 +135,7 @@ export function createWriter(opened: Opened): Sink {
   async function writeMany(threads: Crew, plan: FilePlan, signal: AbortSignal): Promise<void> {
     const made = new Set(plan.made);
     const writes: SmallWrite[] = [];
-    await inParallel(plan.touched, WIDTH, async (target) => {
+    await inParallel(plan.touched, width, async (target) => {
       const content = await appender.content(target);
       target.addedBytes = content.reduce((bytes, { length }) => bytes + length, 0);
       writes.push({ path: at(target.name), isNew: made.has(target), position: target.length, content });
