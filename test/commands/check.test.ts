@@ -91,6 +91,24 @@ describe("check", () => {
     expect(await check(`organizations: ['${first()}']`)).toEqual([]);
   });
 
+  test("a plan that keeps less than the config says is a warning", async () => {
+    const { control } = world.simulator;
+    const config = world.configure({
+      account: `organizations: ['${first()}']`,
+      sinks: ["{ name: screen, type: console }"],
+    });
+    control.limitHistory(first(), 15);
+    try {
+      const { code, stdout } = await runMain(["check", "--online", "-c", config], {
+        KEY: world.simulator.apiKey,
+      });
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^note .*refuses the oldest events of the last 90d: .*15 days.*`retention`/m);
+    } finally {
+      control.limitHistory(first(), null);
+    }
+  });
+
   test("a wrong key", async () => {
     const [finding] = await check(`organizations: ['${first()}']`, SECRET);
     expect(finding).toContain("The key is wrong or was reset");

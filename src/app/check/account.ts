@@ -5,12 +5,15 @@ import { scanPage } from "../../core/scanner.ts";
 import { ownsOrganization, type Shard, shardText } from "../../core/shard.ts";
 import { formatDuration } from "../../core/time.ts";
 import type { InsightsClient, InsightsScope } from "../../directory/insights.ts";
+import { NotEntitledError } from "../../directory/errors.ts";
 import { openClients, ownOf } from "../account.ts";
 import type { CheckFinding } from "./finding.ts";
 import { networkFault, remedyOf } from "./remedy.ts";
 
 const ORGANIZATIONS_ASKED = 20;
 const SKEW_MS_MAX = 60_000;
+/** The oldest event may be forgotten while the service is asked. */
+const MARGIN_MS = 3_600_000;
 
 /** Asks the service with this account's key, and explains every refusal. */
 export async function* checkAccount(
@@ -121,7 +124,7 @@ async function checkScope(
         message: `Insights answers; this machine's clock is ${formatDuration(Math.abs(skewMs))} ${skewMs > 0 ? "ahead" : "behind"} (the service's time is used, nothing is lost)`,
       };
     }
-    return { subject, ok: true, message: "Insights answers" };
+    return await checkHistory(config, insights, scope, subject, signal);
   } catch (error) {
     if (signal.aborted) throw error;
     return {
@@ -130,6 +133,35 @@ async function checkScope(
       message: `${sentence(error)} ${await remedyOf(config, scope, error, signal)}`,
     };
   }
+}
+
+/** A plan that keeps less than the config says answers 402 for older time; `run` would show it as gaps. */
+async function checkHistory(
+  config: AccountConfig,
+  insights: InsightsClient,
+  scope: InsightsScope,
+  subject: string,
+  signal: AbortSignal,
+): Promise<CheckFinding> {
+  const oldestMs = Date.now() - config.retention + MARGIN_MS;
+  const query = {
+    service: config.services,
+    startTime: new Date(oldestMs).toISOString(),
+    endTime: new Date(oldestMs + MARGIN_MS).toISOString(),
+    limit: 1,
+  };
+  try {
+    await (await insights.events(query, scope, { signal })).body();
+  } catch (error) {
+    if (!(error instanceof NotEntitledError)) throw error;
+    return {
+      subject,
+      ok: true,
+      warning: true,
+      message: `Insights answers for the last day, and refuses the oldest events of the last ${formatDuration(config.retention)}: ${sentence(error)} Set the account's \`retention\` to what the plan keeps, and \`since\` to no more, or older time is reported as gaps.`,
+    };
+  }
+  return { subject, ok: true, message: "Insights answers" };
 }
 
 /** The error with one full stop at its end. */
