@@ -9,9 +9,6 @@ const BARE = fileURLToPath(new URL("bare.js", import.meta.url));
 const JSON_COST = fileURLToPath(new URL("json-cost.js", import.meta.url));
 const DAYS = 60;
 const EVENT_BYTES = 1024;
-/** What takes a few seconds is run so many times in a round: a disturbance would be a large part of it. */
-const SHORT_RUNS = 3;
-const SHORT_SECONDS = 15;
 /** Where a round takes longer, it is the last one: the default run has to end within 20 minutes on a slow machine too. */
 const ROUND_MS_MAX = 180_000;
 
@@ -20,7 +17,8 @@ const ROUND_MS_MAX = 180_000;
  * bare loop reads the same pages and throws them away. Each job runs with `events` and with `larger` events, mostly
  * three times as many. Speed and processor time per event are the slopes between the two, so start-up does not count;
  * the column "seconds" is the whole larger run. Jobs take turns, and the two sizes of a job follow each other: a machine
- * that is slower for some minutes slows both.
+ * that is slower for some minutes slows both. Each job is run as often as the others, because the best of more runs
+ * would be faster.
  *
  * @param {{ events: number, larger: number, organizations: number, pageSize: number, rounds: number,
  *   jobs: readonly { name: string, sink: object | (() => object), env?: object, rounds?: number }[] }} scenario
@@ -37,13 +35,13 @@ export async function benchExport({ events, larger, organizations, pageSize, rou
     jsonSecondsPerEvent = jsonCost(simulators.get(events), start);
     for (const simulator of simulators.values()) await measure(bareLoop(simulator, start, pageSize));
     for (let round = 0, startedMs = Date.now(); round < rounds; round++, startedMs = Date.now()) {
-      const bare = (simulator) => measure(bareLoop(simulator, start, pageSize));
-      await measureOften(simulators, bare, (...run) => note(runs, "bare loop", ...run));
+      for (const [count, simulator] of simulators)
+        note(runs, "bare loop", count, await measure(bareLoop(simulator, start, pageSize)));
       for (const job of jobs) {
         if (failed.has(job.name) || round >= (job.rounds ?? rounds)) continue;
-        const once = (simulator) => exportTo(simulator, pageSize, job);
         try {
-          await measureOften(simulators, once, (...run) => note(runs, job.name, ...run));
+          for (const [count, simulator] of simulators)
+            note(runs, job.name, count, await exportTo(simulator, pageSize, job));
         } catch (error) {
           console.error(error);
           failed.set(job.name, error.message.split("\n")[0].slice(0, 200));
@@ -61,19 +59,6 @@ export async function benchExport({ events, larger, organizations, pageSize, rou
     );
   const notes = Array.from(failed, ([name, reason]) => ({ job: `${name}: failed, ${reason}` }));
   return { rows: [...measured, ...notes], failed: failed.size };
-}
-
-/** Both sizes, and again while they are short. */
-async function measureOften(simulators, run, noteRun) {
-  for (let runs = 0; runs < SHORT_RUNS; runs++) {
-    let seconds = 0;
-    for (const [count, simulator] of simulators) {
-      const measured = await run(simulator);
-      noteRun(count, measured);
-      seconds += measured.seconds;
-    }
-    if (seconds > SHORT_SECONDS) return;
-  }
 }
 
 function simulatorFor(events, organizations) {
