@@ -220,6 +220,8 @@ export interface JournalPage {
   readonly number: number;
   /** The reader's own; the reader releases it. */
   readonly lease: PageLease;
+  /** Read for this reader alone (R21). */
+  readonly isOwn?: boolean;
   /** The index in the page of the first event given. */
   readonly first: number;
   /** From `first` on; made one by one, so that a large page costs what is used of it. */

@@ -198,7 +198,7 @@ class Taken {
     for (; next < to && !this.isFull; next++) {
       if (bound !== undefined && isPast(page.number, next, bound)) break;
       const event = page.event(next);
-      if (!forming.wants(event)) {
+      if (!forming.wants(event, page.isOwn)) {
         this.isFull = ++this.#passedOver >= PASSED_OVER_MAX && !isExactly(forming);
         continue;
       }

@@ -22,21 +22,20 @@ export interface SinkRoute {
   readonly sinceMs?: number | undefined;
 }
 
+/** `isOwn`: the event was read for this sink alone (R21). Then it counts that a person asked for it, not when it happened. */
+export type Wants = (event: JournalEvent, isOwn?: boolean) => boolean;
+
 /** The filter that leaves nothing out. */
 export const everything = (): boolean => true;
 
 /** Events that are left out are passed over, and the position moves past them (R13). */
-export function filterOf({
-  only,
-  except,
-  sinceMs = Number.NEGATIVE_INFINITY,
-}: SinkRoute): (event: JournalEvent) => boolean {
+export function filterOf({ only, except, sinceMs = Number.NEGATIVE_INFINITY }: SinkRoute): Wants {
   const wanted = only === undefined ? undefined : matcherOf(only);
   const unwanted = except === undefined ? undefined : matcherOf(except);
   const isEverything = wanted === undefined && unwanted === undefined && sinceMs === Number.NEGATIVE_INFINITY;
   if (isEverything) return everything;
-  return (event) =>
-    event.timestampMs >= sinceMs && (wanted === undefined || wanted(event)) && !unwanted?.(event);
+  return (event, isOwn = false) =>
+    (isOwn || event.timestampMs >= sinceMs) && (wanted === undefined || wanted(event)) && !unwanted?.(event);
 }
 
 function matcherOf(route: EventFilter): (event: JournalEvent) => boolean {

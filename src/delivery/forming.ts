@@ -5,6 +5,7 @@ import type { PageLease } from "../core/page-lease.ts";
 import type { Position } from "../core/position.ts";
 import type { BatchLimits } from "../core/sink.ts";
 import type { Chunks } from "./encoded-lines.ts";
+import type { Wants } from "./filter.ts";
 import type { Misfit } from "./misfits.ts";
 import type { LeasedBatch } from "./records.ts";
 
@@ -30,7 +31,7 @@ export interface Forming {
   readonly bound: Position | undefined;
   /** True: the limits cut the batch within the bound. Otherwise it is exactly up to there, whatever they say now. */
   readonly isCut?: boolean | undefined;
-  wants(event: JournalEvent): boolean;
+  readonly wants: Wants;
   encode(event: JournalEvent): Uint8Array | string;
   /** As those of formats. `encodeMany` gives what `encode` would give. */
   readonly encodeMany?: Format["encodeMany"] | undefined;

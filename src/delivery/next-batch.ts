@@ -1,5 +1,4 @@
 import { type Clock, createSteadyTime } from "../core/clock.ts";
-import type { JournalEvent } from "../core/event.ts";
 import type { DeadLetter, JournalReader } from "../core/journal.ts";
 import type { PageLease } from "../core/page-lease.ts";
 import { comparePositions, type Position } from "../core/position.ts";
@@ -8,7 +7,7 @@ import { formBatch } from "./batching.ts";
 import { begunBy, isEqual, isOther, withBegun } from "./begun.ts";
 import { type Chunks, chunkBytesFor, createChunks } from "./encoded-lines.ts";
 import type { EncodedMemory } from "./encoded-memory.ts";
-import { filterOf, type SinkRoute } from "./filter.ts";
+import { filterOf, type SinkRoute, type Wants } from "./filter.ts";
 import type { Formed, Forming } from "./forming.ts";
 import type { Opener } from "./opening.ts";
 import type { Progress } from "./progress.ts";
@@ -21,7 +20,7 @@ export interface BatchSource {
   readonly opener: Pick<Opener, "format" | "own">;
   readonly poisonMemory?: boolean | undefined;
   readonly encodedMemory: EncodedMemory;
-  wants(event: JournalEvent): boolean;
+  readonly wants: Wants;
   readonly route?: SinkRoute | undefined;
   /** True while nothing more will come: an unfilled batch need not wait. */
   draining(): boolean;
@@ -39,7 +38,7 @@ export type NextBatch =
 export function createNextBatch(source: BatchSource) {
   const { definition, opener, reader, clock } = source;
   /** The filter of the batches that another config has begun. */
-  let earlier: { readonly route: SinkRoute; readonly wants: BatchSource["wants"] } | undefined;
+  let earlier: { readonly route: SinkRoute; readonly wants: Wants } | undefined;
   let chunks: { readonly of: Chunks; readonly chunkBytes: number } | undefined;
   const steadyMs = createSteadyTime(clock);
   /** Since when a batch has been waiting to be filled. */
@@ -68,7 +67,7 @@ export function createNextBatch(source: BatchSource) {
       recordsMax: progress.recordsMax(limits.recordsMax),
       bound,
       isCut: progress.isCut(bound),
-      wants: progress.isWhole() ? wants : (event) => wants(event) && progress.isLeft(event),
+      wants: progress.isWhole() ? wants : (event, isOwn) => wants(event, isOwn) && progress.isLeft(event),
       encode: (event) =>
         sink.encode?.(event) ?? ((sink.framed && format.encodeFramed?.(event)) || encodeShared(event)),
       encodeMany: manyOf(sink),
@@ -91,7 +90,7 @@ export function createNextBatch(source: BatchSource) {
   }
 
   /** Of a batch whose bounds are open, a part may be stored: it keeps the filter that it was begun with (R19). */
-  function wantsOfBatch(bound: Position | undefined): BatchSource["wants"] {
+  function wantsOfBatch(bound: Position | undefined): Wants {
     const route = bound && begunBy(reader, definition.type)?.settings.route;
     if (route === undefined || source.route === undefined || isEqual(route, source.route))
       return source.wants;

@@ -1,6 +1,5 @@
 import type { Alarms } from "../core/alarms.ts";
 import type { Clock } from "../core/clock.ts";
-import type { JournalEvent } from "../core/event.ts";
 import type { Format, FormatSettings } from "../core/format.ts";
 import type { JournalReader } from "../core/journal.ts";
 import type { Log } from "../core/log.ts";
@@ -9,7 +8,7 @@ import type { Position } from "../core/position.ts";
 import type { SinkDefinition } from "../core/sink.ts";
 import type { Wake } from "../core/wake.ts";
 import type { EncodedMemory } from "./encoded-memory.ts";
-import type { SinkRoute } from "./filter.ts";
+import type { SinkRoute, Wants } from "./filter.ts";
 import type { DeliveryState } from "./health.ts";
 
 /** What a delivery needs, and what it reports. */
@@ -26,7 +25,7 @@ export interface DeliveryOptions {
   readonly journal: string;
   /** Journals that this one continues, all of them delivered to their ends. */
   readonly earlierJournals?: ReadonlySet<string> | undefined;
-  wants(event: JournalEvent): boolean;
+  readonly wants: Wants;
   /** What `wants` is made of. A batch that is begun keeps it. */
   readonly route?: SinkRoute | undefined;
   readonly clock: Clock;

@@ -62,6 +62,7 @@ export function storedPage(
   let lines: Lines | undefined | null = null;
   return {
     number: row.number,
+    isOwn: row.reader !== null,
     lease,
     first,
     count: row.events - first,

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { filterOf, patternOf, routeSchema } from "../../src/delivery/filter.ts";
 import { makeEvent } from "../support/events.ts";
+import { eventTexts, timeMs } from "../support/pages.ts";
+import { createHarness, stepUntilIdle } from "./support.ts";
 
 const event = makeEvent({ account: "acme", organization: "5f0c", service: "sso", eventType: "user_login" });
 
@@ -31,6 +33,21 @@ describe("which events a sink gets", () => {
     expect(filterOf({})(event)).toBe(true);
     expect(filterOf({ sinceMs: event.timestampMs })(event)).toBe(true);
     expect(filterOf({ sinceMs: event.timestampMs + 1 })(event)).toBe(false);
+  });
+
+  test("R21 what was read for a sink alone is not left out for its age", async () => {
+    const harness = createHarness({ wants: filterOf({ sinceMs: timeMs(1000) }) });
+    try {
+      await harness.append(eventTexts(0, 2));
+      await harness.append(eventTexts(2, 3), { reader: "sink" });
+      await harness.append(eventTexts(5, 1), { reader: "sink", account: "other" });
+      await stepUntilIdle(await harness.start());
+      expect(harness.destination.held).toEqual([...eventTexts(2, 3), ...eventTexts(5, 1)]);
+    } finally {
+      await harness.close();
+    }
+    const own = filterOf({ sinceMs: event.timestampMs + 1, except: { services: ["sso"] } });
+    expect(own(event, true)).toBe(false);
   });
 
   test("a portal's own event is in no organization, and is not left out as one", () => {
