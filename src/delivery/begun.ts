@@ -84,10 +84,15 @@ export function withBegun(reader: Held, type: string, to: Position, now: BatchSe
   return isHeld ? undefined : { bounds: all, state: { ...rest, begun: [...others, own] } as SinkState };
 }
 
-/** The state without what sinks of this type have begun: nothing of it is stored. */
-export function withoutBegun(reader: Held, type: string): SinkState {
+/** The bounds and the state without what sinks of this type have begun: nothing of it is stored. */
+export function withoutBegun(reader: Held, type: string) {
   const { begun: _begun, layout: _layout, ...rest } = (reader.state ?? {}) as BegunState;
-  return { ...rest, begun: begunIn(reader, type).filter((each) => each.type !== type) } as SinkState;
+  const others = begunIn(reader, type).filter((each) => each.type !== type);
+  const kept = new Set(others.flatMap(({ bounds }) => bounds));
+  return {
+    bounds: reader.bounds.filter((bound) => kept.has(formatPosition(bound))),
+    state: { ...rest, begun: others } as SinkState,
+  };
 }
 
 function begunIn({ bounds, state }: Held, type: string): readonly BegunByType[] {

@@ -229,9 +229,10 @@ export function createDelivery(options: DeliveryOptions) {
     try {
       const to = await resolution({ sink: opened, reader, end: options.end });
       const atDestination = opened.position && formatPosition(opened.position);
-      // The operator's choice counts for names too: a batch that another config has begun is written by this one.
-      const begun = { layout: undefined, begun: undefined };
-      await reader.commit(to, { ...readerState(), written: atDestination, ...begun });
+      // The choice counts for batches that were begun too: they are cut, named and written as this config says.
+      const state = { ...readerState(), written: atDestination, layout: undefined, begun: undefined };
+      await reader.setBounds([], state);
+      await reader.commit(to, state);
     } finally {
       await opened.close();
     }

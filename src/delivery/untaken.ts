@@ -18,10 +18,11 @@ export function createUntaken(reader: JournalReader, { type, refusesWhole = fals
     committed(): void {
       if (reader.bounds.length === 0) mayBeStored = false;
     },
-    /** The destination refuses what is sent. The bounds stay: they are no part of the config. */
+    /** The destination refuses what is sent. */
     async refused(): Promise<void> {
       if (mayBeStored || !refusesWhole || begunBy(reader, type) === undefined) return;
-      await reader.setBounds(reader.bounds, withoutBegun(reader, type));
+      const { bounds, state } = withoutBegun(reader, type);
+      await reader.setBounds(bounds, state);
     },
   };
 }

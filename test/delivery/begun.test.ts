@@ -195,6 +195,24 @@ describe("R19 batches that were begun, when the sink is changed", () => {
     await refused.close();
   });
 
+  test("the operator's choice counts for the size of batches that were begun", async () => {
+    await live({ type: "one", fate: "loses" });
+    const delivery = await start({ type: "one", fate: "takes", recordsMax: 3 });
+    await delivery.resolve(resolutionOf("state"), never);
+    expect((await reader()).bounds).toEqual([]);
+    bodies = [];
+    await stepUntilIdle(delivery);
+    expect(bodies[0]!.split(" ")).toHaveLength(3);
+    await delivery.close();
+  });
+
+  test("where nothing of a refused batch is stored, the next config decides its size too", async () => {
+    await live({ type: "one", fate: "refuses", refusesWhole: true, recordsMax: 20 });
+    bodies = [];
+    await live({ type: "one", fate: "takes", refusesWhole: true, recordsMax: 3 });
+    expect(bodies[0]!.split(" ")).toHaveLength(3);
+  });
+
   test.each([
     ["nothing of them is stored where a request is refused whole", true, [] as const, "new"],
     ["a part of them may be stored otherwise", false, [] as const, "old"],

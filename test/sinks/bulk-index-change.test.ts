@@ -11,6 +11,7 @@ import { createWake } from "../../src/core/wake.ts";
 import { createDelivery, type Delivery } from "../../src/delivery/deliver.ts";
 import { resolutionOf } from "../../src/delivery/position.ts";
 import { elasticsearch } from "../../src/sinks/bulk/elasticsearch.ts";
+import { indexTemplateOf } from "../../src/sinks/bulk/indexes.ts";
 import { opensearch } from "../../src/sinks/bulk/opensearch.ts";
 import { parseConfig } from "../contract/drive.ts";
 import { never } from "../delivery/support.ts";
@@ -127,6 +128,18 @@ async function makeWorld(definition: (typeof DEFINITIONS)[number]) {
     },
   };
 }
+
+test.each([
+  ["custom-{date}", "tidemark-{month}"],
+  ["tidemark", "tidemark-{month}"],
+  ["tidemark-{date}", "tidemark-{date}"],
+  ["tidemark-{month}", "tidemark-{month}"],
+])("without an index in the config, a sink that wrote to %s goes on with %s", async (index, expected) => {
+  const config = parseConfig({ definition: opensearch, config: { url: "http://127.0.0.1:1" } });
+  const position = { journal: "j", page: 3, event: 0, hash: "h" };
+  const context = { config, state: { index }, position } as unknown as Parameters<typeof indexTemplateOf>[0];
+  expect(await indexTemplateOf(context, undefined!)).toBe(expected);
+});
 
 describe.each(DEFINITIONS)("$type: the index is changed while batches are stored and not committed", (of) => {
   let world: Awaited<ReturnType<typeof makeWorld>>;

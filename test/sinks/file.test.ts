@@ -403,6 +403,15 @@ describe("whose the directory is", () => {
     await expectDecision({ name: "other" }, /belongs to the sink "archive"/);
   });
 
+  test("a sink that was renamed after its first batch and before its commit is told its way back", async () => {
+    await putOnce(EVENTS.slice(0, 10));
+    const asked = openFile(directory, ALL, { name: "archive" });
+    const error = (await asked.catch((cause: unknown) => cause)) as DecisionNeededError;
+    expect(error.choices.join()).toContain("`tidemark sinks rename archive disk`");
+    await putOnce(EVENTS.slice(10), ALL, {});
+    expect(linesIn(directory)).toEqual(textOf(EVENTS));
+  });
+
   test("R23 a file shorter than committed is reported, never extended", async () => {
     const committed = await putOnce(EVENTS.slice(0, 10));
     truncateSync(`${directory}/all.00000001.jsonl`, 100);

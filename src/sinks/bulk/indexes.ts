@@ -9,9 +9,9 @@ const MONTHLY = "tidemark-{month}";
 const DAILY = "tidemark-{date}";
 
 /**
- * The template of the index names. Without one in the config it is the one in the sink's state. A sink without
- * such a state that has delivered before may have written daily indexes: it keeps them if the cluster has any,
- * because another index would take each repeated event again.
+ * The template of the index names. Without one in the config it is the default by which the sink has written before.
+ * A sink without such a state that has delivered before may have written daily indexes: it keeps them if the cluster
+ * has any, because another index would take each repeated event again.
  */
 export async function indexTemplateOf(
   { config, state, position, signal }: SinkContext<BulkConfig>,
@@ -19,7 +19,9 @@ export async function indexTemplateOf(
 ): Promise<string> {
   if (config.index !== undefined) return config.index;
   if (config.dataStream) return "tidemark";
-  if (typeof state?.index === "string") return state.index;
+  if (state?.index === DAILY) return DAILY;
+  // Also where the config named another index or a data stream before.
+  if (typeof state?.index === "string") return MONTHLY;
   if (position.page === 0) return MONTHLY;
   const { base, headers } = connection;
   const url = `${base}/_cat/indices/tidemark-*?format=json&h=index`;

@@ -37,7 +37,7 @@ export function reconcileFiles(model: LedgerModel, owner: Owner, directory: stri
   if (state === undefined ? model.sink !== owner.name && !isRenamed : state.ledger !== model.id) {
     throw new DecisionNeededError(
       `The directory ${directory} belongs to the sink "${model.sink}" of journal ${model.journal}.`,
-      [`give the sink "${owner.name}" a directory of its own`],
+      [`give the sink "${owner.name}" a directory of its own`, ...renamedBack(model, owner)],
     );
   }
   // All that an earlier journal held was committed here before its state was split or merged.
@@ -83,6 +83,14 @@ function firstSequence(model: LedgerModel, owner: Owner): number {
   const there = parsePosition(model.position);
   const isPast = there?.journal === owner.journal && comparePositions(there, owner.position) <= 0;
   return isPast ? model.sequence : 0;
+}
+
+/** Killed before the journal had its first commit, and renamed then: the journal does not know the directory yet. */
+function renamedBack(model: LedgerModel, owner: Owner): string[] {
+  if (model.journal !== owner.journal || owner.state !== undefined) return [];
+  return [
+    `if "${owner.name}" was "${model.sink}" before, give it that name back with \`tidemark sinks rename ${owner.name} ${model.sink}\` and in the config, let it deliver, and rename it then`,
+  ];
 }
 
 /**
