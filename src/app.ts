@@ -45,7 +45,7 @@ import { createPageGate } from "./journal/page-gate.ts";
 import { createRoster } from "./journal/roster.ts";
 import { claimShard, earlierJournals } from "./journal/shard.ts";
 import { createSpace } from "./journal/space.ts";
-import { storeLive } from "./journal/view/live.ts";
+import { forgetLive, storeLive } from "./journal/view/live.ts";
 import { createView } from "./journal/view/view.ts";
 import { createPreparer, type Preparer } from "./polling/prepare/preparer.ts";
 import { countOrganizations } from "./server/organization-metrics.ts";
@@ -107,6 +107,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   try {
     db = await (options.lane?.openState(config.state) ?? openOwnState(config.state, options.log));
     await claimShard(db, config.state, config.shard);
+    await forgetLive(db);
     const memory = options.lane?.memory ?? createBufferPool({ clock, poison: options.poisonMemory ?? false });
     const preparer = options.preparer ?? createPreparer(clock);
     const journal = createJournal(db, clock, memory, preparer, options.lane?.damagedPage);
@@ -231,6 +232,14 @@ async function assemble(
     deliveries: () => [...deliveries, ...archives].map((one) => one.status()),
     rates: rates.view,
   };
+  const upkeep = (stop: AbortSignal) => [
+    loops.every(SECOND_MS, stop, async () => {
+      await keeper.turn();
+      memory.dropIdle(clock.now());
+    }),
+    // For commands beside this process; each time is a synced commit, so not every second.
+    loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
+  ];
   const view = createView(db, live, { ...viewOptions(config, clock), lane });
   const { routes } = imports;
   const extras = options.lane && { routes, answer: options.lane.answer, underWay: createUnderWay() };
@@ -256,12 +265,7 @@ async function assemble(
         ...deliveries.map((delivery) => delivery.run(stop)),
         ...archives.map((archive) => archive.run(stop, { verifies: true })),
         ...followers.map(({ step }) => loops.follow(step, stop, () => false)),
-        loops.every(SECOND_MS, stop, async () => {
-          await keeper.turn();
-          memory.dropIdle(clock.now());
-        }),
-        // For commands beside this process; each time is a synced commit, so not every second.
-        loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
+        ...upkeep(stop),
         loops.every(5 * SECOND_MS, stop, createSinkWatch(view, alarms, config.alarms.sinkBehind)),
         loops.every(SECOND_MS, stop, () => carryOutRequests(requests, actions, log, stop, extras)),
         loops.every(SECOND_MS, stop, () => imports.step(stop)),
@@ -276,7 +280,7 @@ async function assemble(
         draining = true;
       };
       const parts = { accounts, deliveries, followers, archives, loops, wake, startDraining, isDraining };
-      await pullAndDrain({ ...parts, keepSpace: keeper.turn }, signal);
+      await pullAndDrain({ ...parts, upkeep }, signal);
     },
     async close() {
       await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));

@@ -33,11 +33,10 @@ export interface OnceParts {
   /** From now on nothing more will come. */
   startDraining(): void;
   isDraining(): boolean;
-  /** Keeps the state file within its budget. */
-  keepSpace(): Promise<void>;
+  /** Background work, until everything is done. */
+  upkeep(signal: AbortSignal): readonly Promise<void>[];
 }
 
-const SECOND_MS = 1000;
 /** As long as a sink is tried before it is given up. */
 const TROUBLE_MS_MAX = 60_000;
 
@@ -80,7 +79,7 @@ export async function pullAndDrain(parts: OnceParts, signal: AbortSignal): Promi
   ];
   const untilDone = AbortSignal.any([signal, done.signal]);
   const beside = [
-    loops.every(SECOND_MS, untilDone, parts.keepSpace),
+    ...parts.upkeep(untilDone),
     ...parts.archives.map((archive) => archive.run(untilDone, { verifies: false })),
   ];
   await Promise.all(work);

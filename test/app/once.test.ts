@@ -21,7 +21,7 @@ function partsOf(over: {
       draining = true;
     },
     isDraining: () => draining,
-    keepSpace: async () => {},
+    upkeep: () => [],
   };
 }
 

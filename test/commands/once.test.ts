@@ -4,9 +4,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
+import type { SinkView } from "../../src/core/view/sinks.ts";
+import type { StatusView } from "../../src/core/view/status.ts";
 import { newWindow } from "../../src/core/window.ts";
 import { openState } from "../../src/journal/database.ts";
 import { createJournal } from "../../src/journal/journal.ts";
+import { storeLive } from "../../src/journal/view/live.ts";
 import { type Fate, startHttpProxy } from "../support/http-proxy.ts";
 import { openWorld, type World } from "../support/world.ts";
 
@@ -25,6 +28,41 @@ describe("R39 run --once", () => {
     expect(first).toMatch(new RegExp(`^Done in .+\\. Read ${count} new events\\.$`));
     expect(second).toBe(`  disk (file, ${world.at("events")}): ${count} events delivered`);
     expect(third).toBe("Nothing is missing.");
+  });
+
+  test("R40 status beside it tells its own work, not the report of a process that was killed", async () => {
+    world = await openWorld({ events: 30 });
+    expect((await world.run(["run", "--once", "-c", world.configure()])).code).toBe(0);
+    const db = openState(world.at("tidemark.db"));
+    const rates = () => ({ bucketMs: 5000, fromMs: 0, received: [], live: [], sent: {} });
+    const killed = { startedMs: 1, alarms: () => [], accounts: () => [], deliveries: () => [], rates };
+    await storeLive(db, killed, Date.now());
+    db.close();
+    let answer = 503;
+    const receiver = createServer((request, response) => {
+      request.resume().on("end", () => response.writeHead(answer).end());
+    });
+    await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+    try {
+      const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+      const disk = `{ name: disk, type: file, directory: ${world.at("events")} }`;
+      const config = world.configure({
+        sinks: [disk, `{ name: hook, type: http, start: beginning, url: "${url}" }`],
+      });
+      const running = world.run(["run", "--once", "-c", config]);
+      const snapshots: { readonly status: StatusView; readonly sinks: readonly SinkView[] }[] = [];
+      const stateOfHook = async () => {
+        const { stdout } = await world.run(["status", "--json", "-c", config]);
+        snapshots.push(JSON.parse(stdout) as (typeof snapshots)[number]);
+        return snapshots.at(-1)!.sinks.find(({ name }) => name === "hook")?.state;
+      };
+      await expect.poll(stateOfHook, { timeout: 60_000, interval: 100 }).toBe("retrying");
+      expect(snapshots.map(({ status }) => status.startedMs)).not.toContain(1);
+      answer = 200;
+      expect((await running).code).toBe(0);
+    } finally {
+      await new Promise((resolve) => receiver.close(resolve));
+    }
   });
 
   test("an event that cannot be read is named by every run, and fails the first one", async () => {

@@ -45,6 +45,12 @@ export async function storeLive(db: State, live: LiveView, nowMs: number): Promi
   await db.change(() => put.run(JSON.stringify(stored)));
 }
 
+/** The report of an earlier process is not about the one that holds the lock now (R40). */
+export async function forgetLive(db: State): Promise<void> {
+  if (readStoredLive(db) === undefined) return;
+  await db.change(() => db.exec("DELETE FROM meta WHERE key = 'live'"));
+}
+
 export function readStoredLive(db: State): StoredLive | undefined {
   const text = db.prepare("SELECT value FROM meta WHERE key = 'live'").pluck().get() as string | undefined;
   return text === undefined ? undefined : (JSON.parse(text) as StoredLive);
