@@ -1,12 +1,15 @@
 import type { Alarms } from "../core/alarms.ts";
 import { type Clock, createSteadyTime } from "../core/clock.ts";
 import { explain, isDiskTrouble } from "../core/errors.ts";
+import { DAY_MS } from "../core/time.ts";
 import type { createSpace, Usage } from "./space.ts";
 
 const CHECK_MS = 1000;
 /** A page enters only after a look that is no older than this: a second of reading can be several budgets. */
 const LOOK_MS = 20;
 const EXPIRE_MS = 3_600_000;
+/** The most that the service keeps. */
+const RETENTION_MS = 90 * DAY_MS;
 const SAMPLE_MS = 3_600_000;
 /** Shortest sample for estimating the fill rate. */
 const PACE_MS_MIN = 60_000;
@@ -28,6 +31,9 @@ export function createSpaceKeeper(
   alarms: Alarms,
   retentionMs: number,
 ) {
+  // A shorter retention may be a plan's, a mistake, or of the accounts that are left. When it is raised again,
+  // comparisons need all identities, or they would deliver events again (R12).
+  const keptMs = Math.max(RETENTION_MS, retentionMs);
   const steadyMs = createSteadyTime(clock);
   let usedBytes = space.usedBytes();
   let checkedMs = Number.NEGATIVE_INFINITY;
@@ -62,7 +68,7 @@ export function createSpaceKeeper(
     for (let turn = 0; turn < 10 && (await space.trim()); turn++);
     if (steadyMs() - expiredMs > EXPIRE_MS) {
       expiredMs = steadyMs();
-      for (let turn = 0; turn < 100 && (await space.expire(clock.now(), retentionMs)); turn++);
+      for (let turn = 0; turn < 100 && (await space.expire(clock.now(), keptMs)); turn++);
     }
     if (space.usedBytes() >= budgetBytes / 2) space.truncateLog();
   }

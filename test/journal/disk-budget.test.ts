@@ -69,6 +69,19 @@ describe("R13 the journal's budget", () => {
     expect(usedBytes()).toBeLessThan(before / 2);
   });
 
+  test("R12 a short retention forgets no identities that a longer one needs again", async () => {
+    await fixture.journal.append(pageOf([eventText(0)]));
+    await pass();
+    const space = createSpace(fixture.db, fixture.file, BUDGET);
+    keeper = createSpaceKeeper(space, clock, alarms, 15 * 24 * HOUR_MS);
+    await turn(89 * 24 * HOUR_MS);
+    await turn();
+    expect(await fixture.journal.append(pageOf([eventText(0)]))).toMatchObject({ fresh: 0, known: 1 });
+    await turn(9 * 24 * HOUR_MS);
+    await turn();
+    expect(await fixture.journal.append(pageOf([eventText(0)]))).toMatchObject({ fresh: 1 });
+  });
+
   test("R13 at half and at 80 percent an alarm names the reader that holds it up; it ends with the trouble", async () => {
     await fill(3);
     await turn();
