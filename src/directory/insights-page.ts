@@ -29,7 +29,8 @@ export function headOf(response: TransportResponse, where: string): PageHead {
   return {
     status: 200,
     resultCount: integerOf(response, "x-result-count", where),
-    limit: integerOf(response, "x-limit", where),
+    // 0 says nothing: every page is as long as that.
+    limit: integerOf(response, "x-limit", where) || undefined,
     searchAfter: tokenOf(response, where),
     sort: response.header("x-sort"),
     dateMs: dateMsOf(response.header("date")),

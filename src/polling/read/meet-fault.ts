@@ -51,7 +51,11 @@ export async function meetFault(
   const fault = faultIn(context, error);
   const failure = { window, error, fault, failures };
   if (isBadContent(context, error)) return searchBadEvent(context, failure);
-  if (error instanceof RepeatedPageError) return leaveCircle(context, window);
+  if (error instanceof RepeatedPageError) {
+    // In a group nothing says whose pages these are (R32).
+    const isOften = failures > 1 && window.stream.organizations.length > 1;
+    return isOften ? isolate(context, failure, canaries, signal) : leaveCircle(context, window);
+  }
   return consequenceOf(context, failure, canaries, signal);
 }
 

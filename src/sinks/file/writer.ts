@@ -96,11 +96,7 @@ export function createWriter(opened: Opened): Sink {
     return stateOf(ledger.model);
   }
 
-  async function writeFew(
-    plan: FilePlan,
-    unsynced: ReadonlySet<string>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async function writeFew(plan: FilePlan, unsynced: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     await inParallel(plan.made, width, ({ name, number }) =>
       handles.make(at(name)).catch((error) => failedToMake(error, number)),
     );
