@@ -142,7 +142,6 @@ async function assemble(
   const loops = createLoops(clock, wake);
   let draining = false;
   const isDraining = () => draining;
-
   const retentionMs = Math.max(...config.accounts.map((account) => account.retention));
   const space = createSpace(db, config.state, config.journal.budget);
   const keeper = createSpaceKeeper(space, clock, alarms, retentionMs);
@@ -237,7 +236,7 @@ async function assemble(
       await keeper.turn();
       memory.dropIdle(clock.now());
     }),
-    // For commands beside this process; each time is a synced commit, so not every second.
+    // For commands; each time is a synced commit, so not every second.
     loops.every(5 * SECOND_MS, stop, () => storeLive(db, live, clock.now())),
   ];
   const view = createView(db, live, { ...viewOptions(config, clock), lane });
@@ -279,8 +278,8 @@ async function assemble(
       const startDraining = () => {
         draining = true;
       };
-      const parts = { accounts, deliveries, followers, archives, loops, wake, startDraining, isDraining };
-      await pullAndDrain({ ...parts, upkeep }, signal);
+      const readers = { deliveries, followers, archives };
+      await pullAndDrain({ accounts, ...readers, loops, wake, startDraining, isDraining, upkeep }, signal);
     },
     async close() {
       await Promise.allSettled([...deliveries, ...archives].map((one) => one.close()));
