@@ -23,8 +23,8 @@ const LIMITS = { recordsMax: 10_000, bytesMax: 24 << 20, limitedBy: "Tidemark" }
  * sinks with whole batches of large events would hold 190 MB.
  */
 const ENCODED_LIMITS = { ...LIMITS, recordsMax: 5000, bytesEnough: 4 << 20 };
-/** Pages of many organizations that come together share a write. */
-const AGE_MS_MAX = 30;
+/** Pages of many organizations that come together share a write. Those that come during a write share the next one. */
+const AGE_MS_MAX = 3;
 /** Each write makes one frame, and small frames compress badly. */
 const PACKED_AGE_MS_MAX = 1000;
 /**
