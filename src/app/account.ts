@@ -13,7 +13,7 @@ import { ownsOrganization, type Shard } from "../core/shard.ts";
 import type { Traces } from "../core/traces.ts";
 import { patternOf } from "../delivery/filter.ts";
 import { connectionOf } from "../directory/account.ts";
-import { DirectoryError } from "../directory/errors.ts";
+import { DirectoryError, StalledError } from "../directory/errors.ts";
 import { type InsightsClient, openInsights } from "../directory/insights.ts";
 import { type ManagementClient, openManagement } from "../directory/management.ts";
 import type { RequestDispatcher } from "../directory/transport.ts";
@@ -117,7 +117,8 @@ function sourceOf(insights: InsightsClient, account: string, traces: Traces | un
 export function sourceFaultOf(error: unknown): SourceFault {
   if (!(error instanceof DirectoryError)) return { kind: "bug", message: explain(error) };
   const kind = error.kind === "not_found" ? "unknown_organization" : error.kind;
-  return { kind, message: explain(error), retryAfterMs: error.retryAfterMs, dateMs: error.dateMs };
+  const { retryAfterMs, dateMs } = error;
+  return { kind, message: explain(error), retryAfterMs, dateMs, isStalled: error instanceof StalledError };
 }
 
 /**

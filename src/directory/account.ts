@@ -39,8 +39,10 @@ function plainAddress(url: URL): boolean {
 
 const BODY_MAX = "The largest page that is taken, uncompressed; above it smaller pages are asked for.";
 
-function timeout(description: string) {
-  return durationSchema(description, { minMs: 10, maxMs: 3_600_000 }).default(60_000).meta({ description });
+function timeout(description: string, defaultMs = 60_000) {
+  return durationSchema(description, { minMs: 10, maxMs: 3_600_000 })
+    .default(defaultMs)
+    .meta({ description });
 }
 
 /**
@@ -82,7 +84,10 @@ export const accountConnection = {
     description: "Allow http:// addresses beyond this machine. The key then travels in the clear.",
   }),
   headersTimeout: timeout("How long an answer may take to begin."),
-  bodyTimeout: timeout("How long an answer may pause once it has begun."),
+  bodyTimeout: timeout(
+    "How long an answer may pause once it has begun. It may also take so long in all, and a second for each 16 kB.",
+    20_000,
+  ),
   bodyMax: sizeSchema(BODY_MAX, { min: 1024, max: 2 ** 30 })
     .default(32 * 2 ** 20)
     .meta({ description: BODY_MAX }),

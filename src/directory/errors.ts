@@ -123,8 +123,13 @@ export class UnavailableError extends DirectoryError {
 
 /** The answer broke off (a cut connection, half a body, a time-out): the same again; what came is void. */
 export class CutOffError extends DirectoryError {
-  override readonly name = "CutOffError";
+  override readonly name: string = "CutOffError";
   override readonly kind = "cut_off";
+}
+
+/** The body paused for too long or came too slowly, and was given up: the same as a CutOffError. */
+export class StalledError extends CutOffError {
+  override readonly name = "StalledError";
 }
 
 /** The body is above the limit: ask for less at once (R8). */

@@ -34,7 +34,7 @@ export interface EventsOptions {
   readonly bodyBytesMax?: number | undefined;
   /** The budget of the memory for pages does not bind this body. */
   readonly mayExceed?: boolean | undefined;
-  /** Where the answer has to begin sooner than the config says. */
+  /** Where the answer has to begin sooner than the config says, and may not pause for as long. */
   readonly patienceMs?: number | undefined;
 }
 
@@ -118,7 +118,7 @@ async function events(
       sizes.guess(Math.min(limit, Number(header("x-result-count")))),
     memory,
     mayExceed,
-    headersTimeoutMs: patienceMs,
+    patienceMs,
     signal,
   } as const;
   const where = whereOf(request);

@@ -6,13 +6,14 @@ import { isCertificateError } from "../core/http/tls.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
 import { formatDuration } from "../core/time.ts";
 import { type BodyLimits, type BodyReceiver, receiverOf, tooLarge } from "./body.ts";
-import { CutOffError, DirectoryError, NonsenseError, UnavailableError } from "./errors.ts";
+import { CutOffError, DirectoryError, NonsenseError, StalledError, UnavailableError } from "./errors.ts";
+import { watchRate } from "./patience.ts";
 
 export interface TransportOptions {
   readonly headersTimeoutMs: number;
-  /** Between two pieces of a body. */
+  /** Between two pieces of a body; and for all of it, beside the time of its bytes at the slowest rate (patience.ts). */
   readonly bodyTimeoutMs: number;
-  /** For a whole answer; a drip that never pauses for `bodyTimeoutMs` ends here. Default: ten minutes. */
+  /** For a whole answer, however it comes. Default: ten minutes. */
   readonly totalMs?: number;
   readonly connectionsMax?: number;
   /** PEM text of the authorities to trust, instead of the system's. */
@@ -41,8 +42,8 @@ export interface TransportRequest {
   readonly memory?: PageMemory | undefined;
   /** The budget of the memory does not bind this body. */
   readonly mayExceed?: boolean | undefined;
-  /** Where the answer has to begin sooner than others. */
-  readonly headersTimeoutMs?: number | undefined;
+  /** Where the answer has to begin sooner than others, and may not pause for as long. */
+  readonly patienceMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -108,15 +109,18 @@ function send(
           ...request.headers,
         ],
         body: request.body ?? null,
-        headersTimeout: request.headersTimeoutMs === undefined ? null : patienceOf(request, options),
+        ...(request.patienceMs !== undefined && {
+          headersTimeout: within(request, options.headersTimeoutMs),
+          bodyTimeout: within(request, options.bodyTimeoutMs),
+        }),
       },
       handler,
     );
   });
 }
 
-function patienceOf(request: TransportRequest, { headersTimeoutMs }: TransportOptions): number {
-  return Math.min(headersTimeoutMs, request.headersTimeoutMs ?? headersTimeoutMs);
+function within({ patienceMs }: TransportRequest, timeoutMs: number): number {
+  return Math.min(timeoutMs, patienceMs ?? timeoutMs);
 }
 
 /**
@@ -133,12 +137,14 @@ function exchangeOf(
   let over = false;
   let controller: Dispatcher.DispatchController | undefined;
   let receiver: BodyReceiver | undefined;
+  let rate: ReturnType<typeof watchRate> | undefined;
   let settle: { resolve(body: LeasedBytes): void; reject(error: unknown): void } | undefined;
 
   const finish = () => {
     if (over) return false;
     over = true;
     clearTimeout(deadline);
+    rate?.stop();
     request.signal.removeEventListener("abort", stop);
     return true;
   };
@@ -154,7 +160,7 @@ function exchangeOf(
   request.signal.addEventListener("abort", stop, { once: true });
   // A real timer whatever clock the program is given: the network does not run in a test's time.
   const deadline = setTimeout(
-    () => fail(new CutOffError(`${where}: the answer was not complete in time`)),
+    () => fail(new StalledError(`${where}: the answer was not complete in time`)),
     options.totalMs ?? 600_000,
   ).unref();
 
@@ -183,6 +189,11 @@ function exchangeOf(
         resolve({ status, header, ...bodyOf(whole), discard: () => {} });
         return fail(error);
       }
+      rate = watchRate(
+        within(request, options.bodyTimeoutMs),
+        () => controller?.paused === true,
+        () => fail(new StalledError(`${where}: the answer came too slowly`)),
+      );
       const { body, leasedBody, release } = bodyOf(whole);
       const discard = () => {
         fail(new Error(`${where}: discarded`));
@@ -191,13 +202,15 @@ function exchangeOf(
       resolve({ status, header, body, leasedBody, discard });
     },
     onResponseData(current, piece) {
-      if (!over && receiver?.write(piece) === false) current.pause();
+      if (over) return;
+      rate?.received(piece.length);
+      if (receiver?.write(piece) === false) current.pause();
     },
     onResponseEnd() {
       if (!over) receiver?.end();
     },
     onResponseError(_controller, error) {
-      fail(failureOf(where, error, settle !== undefined, patienceOf(request, options)));
+      fail(failureOf(where, error, settle !== undefined, within(request, options.headersTimeoutMs)));
     },
   };
 }
@@ -277,6 +290,8 @@ function failureOf(where: string, cause: Error, answered: boolean, headersTimeou
   }
   if (code === "UND_ERR_HEADERS_TIMEOUT")
     return new CutOffError(`${where}: no answer began within ${formatDuration(headersTimeoutMs)}`, { cause });
+  if (code === "UND_ERR_BODY_TIMEOUT")
+    return new StalledError(`${where}: the answer paused for too long`, { cause });
   const what = answered ? "the answer broke off" : "the connection ended before an answer came";
   return new CutOffError(`${where}: ${what}`, { cause });
 }

@@ -65,6 +65,8 @@ export interface Learned {
   readonly refusals: Map<string, LonerRefusal>;
   /** Members of a group that was halved because it kept failing, until that time. */
   readonly suspectUntilMs: Map<string, number>;
+  /** Streams whose bodies stall or are nonsense while others are served, until that time (troubled.ts). */
+  readonly troubledUntilMs: Map<number, number>;
   /** How often in a row another organization was served right after this stream was refused as too much. */
   readonly servedBeside: Map<number, number>;
   /** By stream: at which failure in a row nobody else was served either. */
@@ -94,6 +96,7 @@ export function createLearned(headerBytesMax: number): Learned {
     aloneUntilMs: new Map(),
     refusals: new Map(),
     suspectUntilMs: new Map(),
+    troubledUntilMs: new Map(),
     servedBeside: new Map(),
     servedNobody: new Map(),
     historyAges: new Map(),
@@ -188,7 +191,7 @@ export async function ask(
 }
 
 /**
- * A group, or a probe, that is not answered long after others were is given up sooner than the config says, so that one
+ * A group, or a probe, that is not answered, or whose answer pauses, long after others were is given up sooner than the config says, so that one
  * member that hangs does not hold up the rest (R32). It is measured in real time: the network runs in no other.
  */
 export function patienceOf({ slowMs }: Learned): number {

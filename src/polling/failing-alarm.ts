@@ -3,6 +3,8 @@ import { type PollContext, subjectOf } from "./context.ts";
 import type { SourceFault } from "./read/source.ts";
 
 const FAILURES_TO_ALARM = 5;
+/** Each of these takes as long as the time-out of a body. */
+const STALLS_TO_ALARM = 2;
 
 /**
  * The alarm `window_failing`. An organization is read in several windows: its live one works while a stretch of its history
@@ -17,7 +19,7 @@ export function createFailingAlarm(
 
   function isFailing(subject: string): boolean {
     for (const { stream, failures } of failing())
-      if (failures >= FAILURES_TO_ALARM && subjectOf(context, stream) === subject) return true;
+      if (failures >= STALLS_TO_ALARM && subjectOf(context, stream) === subject) return true;
     return false;
   }
 
@@ -28,7 +30,7 @@ export function createFailingAlarm(
 
   return {
     failed(stream: Stream, failures: number, fault: SourceFault): void {
-      if (failures < FAILURES_TO_ALARM) return;
+      if (failures < (fault.isStalled ? STALLS_TO_ALARM : FAILURES_TO_ALARM)) return;
       const { organizations } = stream;
       const whom = organizations.length > 1 ? `${organizations.length} organizations together` : "it";
       const subject = subjectOf(context, stream);

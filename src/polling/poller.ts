@@ -1,4 +1,5 @@
 import { isDiskTrouble } from "../core/errors.ts";
+import { PlaceTakenError } from "../core/page-gate.ts";
 import type { Step } from "../core/step.ts";
 import { createWake } from "../core/wake.ts";
 import { StaleWindowError } from "../core/window.ts";
@@ -159,6 +160,7 @@ export function createPoller(options: PollerOptions) {
   }
 
   async function failed(work: Work, error: unknown, signal: AbortSignal): Promise<void> {
+    if (error instanceof PlaceTakenError) return agenda.postponed(work);
     agenda.hasFailed(work);
     if (isDiskTrouble(error)) return pause.forDisk(error, work);
     const failures = agenda.failures(work) + 1;

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { CutOffError, UnavailableError } from "../../src/directory/errors.ts";
+import { CutOffError, StalledError, UnavailableError } from "../../src/directory/errors.ts";
 import { openTransport, type TransportRequest } from "../../src/directory/transport.ts";
 import { caught, forever, serve } from "./support.ts";
 
@@ -74,6 +74,40 @@ it("ends an answer that drips for longer than the whole may take", async () => {
   await server.close();
 });
 
+it("gives a body up that comes more slowly than the slowest rate, and waits for one that is faster", async () => {
+  const server = await serve((_request, response, raw) => {
+    response.writeHead(200);
+    // 100 kB are worth six seconds more.
+    if (raw.url === "/fast") response.write(" ".repeat(100_000));
+    let pieces = 0;
+    const drip = setInterval(() => (++pieces === 40 ? response.end(" ") : response.write(" ")), 50);
+    response.on("close", () => clearInterval(drip));
+  });
+  const transport = openTransport({ ...LIMITS, bodyTimeoutMs: 1000 });
+  const slow = await transport.send(get(`${server.url}/slow`));
+  const error = await caught(slow.body());
+  expect(error).toBeInstanceOf(StalledError);
+  expect((error as Error).message).toContain("came too slowly");
+  const fast = await transport.send(get(`${server.url}/fast`));
+  expect((await fast.body()).length).toBe(100_040);
+  await transport.close();
+  await server.close();
+});
+
+it("gives a body up that pauses, sooner where the request asks for it", async () => {
+  const server = await serve((_request, response) => {
+    response.writeHead(200);
+    response.write(" ".repeat(1_000_000));
+  });
+  const transport = openTransport({ ...LIMITS, bodyTimeoutMs: 600_000 });
+  const response = await transport.send({ ...get(server.url), patienceMs: 1000 });
+  const error = await caught(response.body());
+  expect(error).toBeInstanceOf(StalledError);
+  expect((error as Error).message).toContain("paused for too long");
+  await transport.close();
+  await server.close();
+});
+
 it("uses its connections again, and opens no more than it may", async () => {
   const sockets = new Set<unknown>();
   const server = await serve((_request, response, raw) => {
@@ -116,7 +150,7 @@ it("reports an address that does not answer", async () => {
 it("gives an answer that does not begin up sooner where the request asks for it, and says so", async () => {
   const server = await serve(() => {});
   const transport = openTransport({ ...LIMITS, headersTimeoutMs: 600_000 });
-  const error = await caught(transport.send({ ...get(server.url), headersTimeoutMs: 1000 }));
+  const error = await caught(transport.send({ ...get(server.url), patienceMs: 1000 }));
   expect(error).toBeInstanceOf(CutOffError);
   expect((error as Error).message).toContain("no answer began within 1s");
   await transport.close();

@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createBufferPool } from "../../src/core/buffer-pool.ts";
-import type { PageGate, PagePriority } from "../../src/core/page-gate.ts";
+import { type PageGate, type PagePriority, PlaceTakenError } from "../../src/core/page-gate.ts";
 import { createPageGate } from "../../src/journal/page-gate.ts";
 import { createFakeClock, type FakeClock } from "../support/clock.ts";
 
@@ -109,6 +109,31 @@ describe("the gate for pages", () => {
     }
     expect(order.indexOf("history")).toBe(3);
     await Promise.all(entering);
+  });
+
+  test("R32 pages of troubled streams take one place together, in turn, and leave the others to live pages", async () => {
+    const leave = await gate.enter(1000, LIVE, forever, "a");
+    await expect(gate.enter(1000, LIVE, forever, "b")).rejects.toThrow(PlaceTakenError);
+    await expect(gate.enter(1000, LIVE, forever, "c")).rejects.toThrow(PlaceTakenError);
+    const good = await gate.enter(9000, LIVE, forever);
+    good();
+    leave();
+    // The others have waited for longer than the one that was served.
+    await expect(gate.enter(1000, LIVE, forever, "a")).rejects.toThrow(PlaceTakenError);
+    (await gate.enter(1000, LIVE, forever, "b"))();
+    // One that asks no more is not waited for.
+    await clock.advance(11_000);
+    (await gate.enter(1000, LIVE, forever, "a"))();
+  });
+
+  test("R32 a troubled page that is given up while it waits frees the place of all troubled pages", async () => {
+    const leave = await gate.enter(10_000, LIVE, forever);
+    const giving = new AbortController();
+    const entering = gate.enter(1000, LIVE, giving.signal, "a");
+    giving.abort(new Error("given up"));
+    await expect(entering).rejects.toThrow("given up");
+    leave();
+    (await gate.enter(1000, LIVE, forever, "b"))();
   });
 
   test("R13 at the disk budget a page waits until there is room, and none is read ahead", async () => {

@@ -177,6 +177,30 @@ describe("R32 one bad tenant holds up only itself", () => {
     expect(await it.compare()).toMatchObject(COMPLETE);
   });
 
+  test("R32 a tenant whose bodies stop is left behind after one of its group's, and R33 an alarm names it", async () => {
+    const it = await open({ ...group, account: { bodyTimeout: "1s" } }, () => undefined);
+    await it.drain();
+    for (const id of it.organizations)
+      it.simulator.control.append(id, [{ timestamp: new Date(it.clock.now() - SECOND).toISOString() }]);
+    let stalled = 0;
+    proxy!.change = (exchange) => {
+      if (!asksForBad(it, exchange)) return;
+      exchange.stallsAt = 1;
+      if (exchange.organizations.length > 1) stalled++;
+    };
+    await workThrough(it, MINUTE);
+    expect(await heldOfOthers(it)).toBe(othersOf(it));
+    expect(stalled).toBe(1);
+    expect(it.alarms().map(({ kind, subject }) => [kind, subject])).toContainEqual([
+      "window_failing",
+      `acme/${badOf(it)}`,
+    ]);
+    proxy!.change = undefined;
+    await it.pass(10 * MINUTE, 10 * SECOND);
+    expect(await it.compare()).toMatchObject(COMPLETE);
+    expect(it.alarms()).toEqual([]);
+  });
+
   test("R32 a limit of the whole key splits no group, and everything is read", async () => {
     const it = await open(group, () => undefined);
     await it.drain();

@@ -12,6 +12,8 @@ export interface Exchange {
   body: Buffer;
   /** Ends the connection after so many bytes of the body. */
   cutAt?: number;
+  /** Nothing is sent after so many bytes of the body. */
+  stallsAt?: number;
   /** Nothing is sent. */
   hangs?: boolean;
 }
@@ -91,8 +93,9 @@ function plain(headers: IncomingHttpHeaders, body: Buffer): Pick<Exchange, "head
   return { headers: kept, body: headers["content-encoding"] === "gzip" ? gunzipSync(body) : body };
 }
 
-function send(outgoing: ServerResponse, { status, headers, body, cutAt }: Exchange): void {
+function send(outgoing: ServerResponse, { status, headers, body, cutAt, stallsAt }: Exchange): void {
   outgoing.writeHead(status, { ...headers, "content-length": String(body.length) });
-  if (cutAt === undefined) outgoing.end(body);
+  if (stallsAt !== undefined) outgoing.write(body.subarray(0, stallsAt));
+  else if (cutAt === undefined) outgoing.end(body);
   else outgoing.write(body.subarray(0, cutAt), () => outgoing.destroy());
 }

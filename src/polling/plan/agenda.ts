@@ -226,6 +226,13 @@ export function createAgenda(context: PollContext, options: AgendaOptions) {
       return failures;
     },
 
+    /** The window waits for its turn among troubled streams, which is no failure. */
+    postponed({ window }: Work): void {
+      const failures = later.get(window.id)?.failures ?? 0;
+      const untilMs = clock.now() + LATER_MS_MIN * (0.5 + Math.random() / 2);
+      later.set(window.id, { stream: window.stream, untilMs, failures });
+    },
+
     /** Windows that have failed, and how often in a row. */
     failing: (): Iterable<{ readonly stream: Stream; readonly failures: number }> => later.values(),
 

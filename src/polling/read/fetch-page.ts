@@ -9,6 +9,7 @@ import { askForWindow } from "./apart.ts";
 import { noteOrder } from "./order.ts";
 import { lastStartMs } from "./pass.ts";
 import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
+import { troubledName } from "./troubled.ts";
 
 /** One request of a window. */
 export interface PageRequest {
@@ -61,7 +62,7 @@ export async function fetchPage(
   { window, query, cursor, priority, signal, mayExceed }: PageRequest,
   release?: () => void,
 ): Promise<Fetched> {
-  release ??= await context.gate.enter(query.limit, priority, signal);
+  release ??= await context.gate.enter(query.limit, priority, signal, troubledName(context, window.stream));
   try {
     const localMs = context.clock.now();
     const guessMs = context.serviceClock.now();
@@ -79,6 +80,7 @@ export async function fetchPage(
 
 /** Asks for the next page, unless there is no memory for it. Its failure shows when its turn comes. */
 export function fetchAhead(context: PollContext, request: PageRequest): Promise<Fetched> | undefined {
+  if (troubledName(context, request.window.stream) !== undefined) return undefined;
   const release = context.gate.tryEnter(request.query.limit);
   if (release === undefined) return undefined;
   const ahead = fetchPage(context, request, release);
@@ -112,6 +114,7 @@ export async function servedOf(
     context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
     const { page, count, foreignMs } = await attribute(context, window, leased, query);
     const last = isLastPage({ query, cursor }, head, count);
+    context.learned.troubledUntilMs.delete(window.stream.id);
     await noteOrder(context, page, head.sort);
     return { page, lease: leased.lease, count, last, isSmall, foreignMs };
   } catch (error) {

@@ -7,6 +7,7 @@ import { type Canaries, isServedBeside, verdictOfOthers } from "./probe.ts";
 import { firstPass } from "./read-window.ts";
 import type { SourceFault } from "./source.ts";
 import { readAlone, splitSuspects } from "./split-window.ts";
+import { markTroubled } from "./troubled.ts";
 
 /** A failure that comes so often in a row is no accident of one answer. */
 const REPEATS = 2;
@@ -62,13 +63,16 @@ export async function isolate(
   const isApart = isSuspect || isLoner(context, organizations);
   const wait: FaultConsequence = { next: fault.kind === "unavailable" && !isApart ? "soon" : "later" };
   const isGroup = organizations.length > 1;
-  if (failures < (isGroup && isSuspect ? 1 : REPEATS)) return wait;
+  // A body that stalls has held up others for long enough, and seldom is an accident.
+  const isKnown = (isGroup && isSuspect) || fault.isStalled === true;
+  if (failures < (isKnown ? 1 : REPEATS)) return wait;
   const verdict = await verdictOfOthers(context, window, fault, canaries, signal);
   if (verdict !== "works" && verdict !== "alone") return wait;
   if (isGroup) {
     await splitSuspects(context, window, fault.kind === "cut_off" ? SLOW_PARTS : undefined);
     return { next: "again" };
   }
+  if (fault.kind === "cut_off") markTroubled(context, window.stream);
   readAlone(context, organizations);
   const smaller = halved(passOf(context, window));
   if (smaller !== null) await context.journal.changeWindows({ put: [{ ...window, pass: smaller }] });

@@ -18,6 +18,7 @@ import { REFUSED_RETRY_MS, raiseRefused } from "./refused.ts";
 import { RepeatedPageError, type SourceFault, UnreadablePageError } from "./source.ts";
 import { halvesOf, readAlone, replaceByGroups, splitSuspects } from "./split-window.ts";
 import { passTakenOver } from "./take-over.ts";
+import { markTroubled } from "./troubled.ts";
 import { isBadContent } from "./try-page.ts";
 
 /** No group is made so small by a refused header block that an organization could not be asked for. */
@@ -27,7 +28,7 @@ const HEADER_BYTES_MIN = 512;
  *
  * - throttled, unavailable, cut_off, nonsense: again, when the pace allows. When it repeats while other
  *   organizations are served, the group is halved down to the organization, and that one is read alone, at its own
- *   pace and with smaller pages (R32).
+ *   pace and with smaller pages (R32). A body that stalls needs no second failure.
  * - body_too_large, no_room, or a page that cannot be scanned: a group is halved, a single organization's page is
  *   halved down to the event (R8, R32).
  * - bad_request with a cursor, or a cursor that was ignored: the pass restarts without it. Without one: see
@@ -114,7 +115,10 @@ async function meetLimit(
 }
 
 /** The bad event is in the page for certain: no other organization needs to be asked. */
-async function searchBadEvent(context: PollContext, { window, error }: Failure): Promise<FaultConsequence> {
+async function searchBadEvent(
+  context: PollContext,
+  { window, error, fault }: Failure,
+): Promise<FaultConsequence> {
   const { organizations } = window.stream;
   const isUnreadable = error instanceof UnreadablePageError;
   if (organizations.length > 1 && isUnreadable) {
@@ -122,6 +126,8 @@ async function searchBadEvent(context: PollContext, { window, error }: Failure):
     return { next: "again" };
   }
   if (organizations.length === 1 && isUnreadable) readAlone(context, organizations);
+  // Where there is no memory for it, others may be at fault.
+  if (organizations.length === 1 && fault.kind !== "no_room") markTroubled(context, window.stream);
   return halvePages(context, window);
 }
 

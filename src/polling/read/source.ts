@@ -14,7 +14,7 @@ export interface SourceOptions {
   readonly signal: AbortSignal;
   /** The caller holds `PageMemory.alone`: the body may exceed the memory budget. */
   readonly mayExceed?: boolean | undefined;
-  /** How long the answer may take to begin, where that is shorter than for others. */
+  /** How long the answer may take to begin, and may then pause, where that is shorter than for others. */
   readonly patienceMs?: number | undefined;
 }
 
@@ -67,6 +67,8 @@ export interface SourceFault {
     | "bug";
   readonly message: string;
   readonly retryAfterMs?: number | undefined;
+  /** Cut off by us: the body paused for too long, or came too slowly. */
+  readonly isStalled?: boolean | undefined;
   /** The service's clock, where the answer had one. */
   readonly dateMs?: number | undefined;
 }

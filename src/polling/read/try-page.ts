@@ -9,14 +9,19 @@ export function isBadContent(context: PollContext, error: unknown): boolean {
   return kind === "body_too_large" || kind === "no_room";
 }
 
-/** Asks for a page; an error of its content is a value, with the token that leads past it. */
+/**
+ * Asks for a page while another one of the window is held; an error of its content is a value, with the token that leads
+ * past it. Where the stream is a troubled one, the page that is held has its place.
+ */
 export async function tried(
   context: PollContext,
   request: PageRequest,
 ): Promise<
   { readonly served: Served } | { readonly searchAfter: string | undefined; readonly error: unknown }
 > {
-  const fetched = await fetchPage(context, request);
+  const { query, priority, signal } = request;
+  const release = await context.gate.enter(query.limit, priority, signal);
+  const fetched = await fetchPage(context, request, release);
   try {
     return { served: await servedOf(context, request, fetched.page) };
   } catch (error) {
