@@ -65,6 +65,8 @@ export interface Learned {
   readonly refusals: Map<string, LonerRefusal>;
   /** Members of a group that was halved because it kept failing, until that time. */
   readonly suspectUntilMs: Map<string, number>;
+  /** Those of them that were served since. */
+  readonly servedSuspects: Set<string>;
   /** Streams whose bodies stall or are nonsense while others are served, until that time (troubled.ts). */
   readonly troubledUntilMs: Map<number, number>;
   /** How often in a row another organization was served right after this stream was refused as too much. */
@@ -96,6 +98,7 @@ export function createLearned(headerBytesMax: number): Learned {
     aloneUntilMs: new Map(),
     refusals: new Map(),
     suspectUntilMs: new Map(),
+    servedSuspects: new Set(),
     troubledUntilMs: new Map(),
     servedBeside: new Map(),
     servedNobody: new Map(),

@@ -51,10 +51,13 @@ export function groupsFor(
   { learned, source, clock }: PollContext,
   entries: readonly Pick<RosterEntry, "id" | "traffic">[],
 ): readonly (readonly string[])[] {
+  const isUntil = (times: ReadonlyMap<string, number>, id: string) => (times.get(id) ?? 0) > clock.now();
+  // A suspect that joined the others before it is served would make them fail again.
+  const isUnproven = (id: string) => isUntil(learned.suspectUntilMs, id) && !learned.servedSuspects.has(id);
   const members = entries.map(({ id, traffic }) => ({
     id,
     traffic,
-    alone: (learned.aloneUntilMs.get(id) ?? 0) > clock.now(),
+    alone: isUntil(learned.aloneUntilMs, id) || isUnproven(id),
   }));
   return groupMembers(members, learned.headerBytesMax, (organizations) =>
     source.headerBytes({ organizations }),

@@ -9,7 +9,7 @@ import { askForWindow } from "./apart.ts";
 import { noteOrder } from "./order.ts";
 import { lastStartMs } from "./pass.ts";
 import { InconsistentPageError, type SourcePage, type SourceQuery, UnreadablePageError } from "./source.ts";
-import { troubledName } from "./troubled.ts";
+import { noteServed, troubledName } from "./troubled.ts";
 
 /** One request of a window. */
 export interface PageRequest {
@@ -114,7 +114,7 @@ export async function servedOf(
     context.metrics.add("tidemark_source_received_bytes_total", leased.bytes.length, received);
     const { page, count, foreignMs } = await attribute(context, window, leased, query);
     const last = isLastPage({ query, cursor }, head, count);
-    context.learned.troubledUntilMs.delete(window.stream.id);
+    noteServed(context, window.stream);
     await noteOrder(context, page, head.sort);
     return { page, lease: leased.lease, count, last, isSmall, foreignMs };
   } catch (error) {

@@ -65,7 +65,11 @@ function countsOfMembers({ apiCount, counts }: Window, members: readonly string[
 /** Splits a group that keeps failing, so that its other members go on (R32). */
 export async function splitSuspects(context: PollContext, window: Window, parts = 2): Promise<void> {
   const { organizations } = window.stream;
-  for (const id of organizations) context.learned.suspectUntilMs.set(id, context.clock.now() + SUSPECT_MS);
+  const { suspectUntilMs, servedSuspects } = context.learned;
+  for (const id of organizations) {
+    suspectUntilMs.set(id, context.clock.now() + SUSPECT_MS);
+    servedSuspects.delete(id);
+  }
   await replaceByGroups(context, window, partsOf(organizations, parts));
 }
 

@@ -9,6 +9,13 @@ export function markTroubled({ learned, clock }: PollContext, { id }: Stream): v
   learned.troubledUntilMs.set(id, clock.now() + TROUBLED_MS);
 }
 
+/** A page of the stream was served. */
+export function noteServed({ learned }: PollContext, { id, organizations }: Stream): void {
+  learned.troubledUntilMs.delete(id);
+  for (const organization of organizations)
+    if (learned.suspectUntilMs.has(organization)) learned.servedSuspects.add(organization);
+}
+
 /** The name of a troubled stream for the gate; undefined: it is not known as one. */
 export function troubledName({ learned, clock, account }: PollContext, { id }: Stream): string | undefined {
   const leftMs = (learned.troubledUntilMs.get(id) ?? 0) - clock.now();
