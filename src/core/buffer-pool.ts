@@ -1,5 +1,5 @@
 import { type Clock, createSteadyTime, systemClock } from "./clock.ts";
-import { collectAfterHuge, HUGE_BYTES } from "./collect-garbage.ts";
+import { collectAfterHuge, collectDropped, HUGE_BYTES } from "./collect-garbage.ts";
 import { type LeasedBytes, leaseOf, type PageLease } from "./page-lease.ts";
 
 /**
@@ -56,8 +56,11 @@ const COMPRESSED_SHARE = 0.12;
 const BEHIND_BYTES_MAX = 6_000_000;
 /** Sizes are rounded up, so that a buffer fits other pages of about the same size. */
 const STEP_BYTES = 524_288;
-/** Twice what pages need in normal operation: hostile answers stay far below the memory of a small container. */
-const BYTES_MAX = 128_000_000;
+/**
+ * Twice what pages need in normal operation, and enough for one body of the default `bodyMax`, which needs it three times.
+ * Hostile answers stay far below the memory of a small container.
+ */
+const BYTES_MAX = 104_000_000;
 const KEPT_MAX = 4;
 /** Bodies of unknown length grow by blocks. An endless body uses them up faster than garbage is collected. */
 export const BLOCK_BYTES = 1_048_576;
@@ -114,13 +117,16 @@ export function createBufferPool({
     if (poison) new Uint8Array(buffer).fill(POISON);
     kept.push(buffer);
     const isTooMuch = () => kept.reduce((sum, { byteLength }) => sum + byteLength, 0) > KEPT_SUM_MAX;
-    while (kept.length > KEPT_MAX || isTooMuch()) kept.shift();
+    while (kept.length > KEPT_MAX || isTooMuch()) collectDropped(kept.shift()!.byteLength);
     usedSince = true;
   }
 
   function dropUnfitting(bytes: number): void {
     const fitting = kept.filter(({ byteLength }) => byteLength >= bytes && byteLength <= 3 * bytes);
-    kept.splice(0, kept.length, ...fitting.slice(0, 1));
+    const dropped = kept.splice(0, kept.length, ...fitting.slice(0, 1));
+    collectDropped(
+      dropped.reduce((sum, { byteLength }) => sum + byteLength, 0) - (fitting[0]?.byteLength ?? 0),
+    );
   }
 
   function reusable(bytes: number): Buffer | undefined {

@@ -1,6 +1,6 @@
 import { createGunzip } from "node:zlib";
 import { BLOCK_BYTES, type PageMemory } from "../core/buffer-pool.ts";
-import { HUGE_BYTES } from "../core/collect-garbage.ts";
+import { collectShortLived, HUGE_BYTES } from "../core/collect-garbage.ts";
 import type { LeasedBytes } from "../core/page-lease.ts";
 import { BodyTooLargeError, CutOffError, NonsenseError, NoRoomError } from "./errors.ts";
 
@@ -23,6 +23,8 @@ export interface BodyOutcome {
 const GUESS_BYTES_MIN = 4096;
 const MEGABYTE = 1_048_576;
 const BLOCK_BYTES_MIN = 16_384;
+/** A body that is larger than guessed grows by blocks that are used again: small ones would be garbage. */
+const SMALL_BYTES = 65_536;
 
 /** The limits of one body and the memory for it. */
 export interface BodyLimits {
@@ -109,7 +111,7 @@ function receiveGuessed(limits: BodyLimits, outcome: BodyOutcome): BodyReceiver 
       if (at === last.length) {
         // All of a huge body has to find room twice, as the blocks and joined.
         if (received > HUGE_BYTES) refuseWithoutRoom(limits, received);
-        blocks.push(taken(limits, Math.max(BLOCK_BYTES_MIN, Math.min(received, BLOCK_BYTES))));
+        blocks.push(taken(limits, received + from < SMALL_BYTES ? BLOCK_BYTES_MIN : BLOCK_BYTES));
         last = blocks.at(-1)!.bytes;
         at = 0;
       }
@@ -158,7 +160,10 @@ function joined(memory: PageMemory, blocks: readonly LeasedBytes[], length: numb
 function receiveGzip(limits: BodyLimits, outcome: BodyOutcome): BodyReceiver {
   const gunzip = createGunzip({ chunkSize: 256 * 1024 });
   const plain = receiveGuessed(limits, outcome);
-  gunzip.on("data", (piece: Buffer) => plain.write(piece));
+  gunzip.on("data", (piece: Buffer) => {
+    plain.write(piece);
+    collectShortLived(piece.length);
+  });
   gunzip.on("end", () => plain.end());
   gunzip.on("drain", () => outcome.drained());
   gunzip.on("error", (cause) => {
