@@ -194,8 +194,8 @@ export async function ask(
 }
 
 /**
- * A group, or a probe, that is not answered, or whose answer pauses, long after others were is given up sooner than the config says, so that one
- * member that hangs does not hold up the rest (R32). It is measured in real time: the network runs in no other.
+ * A group, or a probe, is given up sooner than the config says when its answer does not begin, or pauses, for longer than
+ * others took: one member that hangs must not hold up the rest (R32). Measured in real time, as the network runs in no other.
  */
 export function patienceOf({ slowMs }: Learned): number {
   return slowMs === 0 ? FIRST_PATIENCE_MS : Math.max(PATIENCE_MS_MIN, slowMs * PATIENCE_FACTOR);
