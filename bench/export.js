@@ -95,7 +95,7 @@ function rowOf(name, counts, sizes, bareCounts, jsonSecondsPerEvent) {
       : {
           "events/s": Math.round(perSecond),
           "MB/s": Math.round((perSecond * EVENT_BYTES) / 1e6),
-          "of the bare loop": Number((perSecond / (speedOf(bareCounts, sizes) ?? Number.NaN)).toFixed(2)),
+          "of the bare loop": shareOf(perSecond, speedOf(bareCounts, sizes)),
         };
   return {
     job: name,
@@ -106,6 +106,10 @@ function rowOf(name, counts, sizes, bareCounts, jsonSecondsPerEvent) {
     [`RSS MB ${events}`]: Math.round(small.peakBytes / 1e6),
     [`RSS MB ${larger}`]: Math.round(large.peakBytes / 1e6),
   };
+}
+
+function shareOf(perSecond, bare) {
+  return bare === undefined ? "" : Number((perSecond / bare).toFixed(2));
 }
 
 /** Undefined where the larger run took hardly longer than the smaller one: something else slowed that down. */

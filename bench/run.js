@@ -22,9 +22,7 @@ import { benchBackfill, benchQuiet } from "./polling.js";
  */
 /** Of the smaller run of an export. In the first 100,000 events formats still learn. */
 const events = Number(process.env.BENCH_EVENTS ?? 300_000);
-const rounds = Number(process.env.BENCH_ROUNDS ?? 3);
-/** Of parts whose rounds take long, as those with Kafka and the bulk receiver do. */
-const slowRounds = Math.min(rounds, 2);
+const rounds = Number(process.env.BENCH_ROUNDS ?? 2);
 const backfill = Number(process.env.BENCH_BACKFILL ?? 50_000);
 const quietOrganizations = Number(process.env.BENCH_ORGANIZATIONS ?? 1000);
 const clusterOrganizations = Number(process.env.BENCH_CLUSTER_ORGANIZATIONS ?? 10_000);
@@ -73,7 +71,7 @@ const parts = {
     ];
   },
   async many() {
-    const few = { organizations: MANY_ORGANIZATIONS, size: Math.ceil(events / 20), turns: slowRounds };
+    const few = { organizations: MANY_ORGANIZATIONS, size: Math.ceil(events / 20) };
     return [await exportTable({ ...few, jobs: [FILES.raw, FILES.zstd] })];
   },
   async latency() {
@@ -84,11 +82,7 @@ const parts = {
     const destinations = await startDestinations();
     try {
       const { jobs, missing } = remoteJobs(destinations);
-      const table = await exportTable({
-        organizations: 1,
-        jobs: [FILES.raw, ...jobs],
-        turns: slowRounds,
-      });
+      const table = await exportTable({ organizations: 1, jobs: [FILES.raw, ...jobs] });
       return [table, ...missing];
     } finally {
       await destinations.stop();
@@ -112,7 +106,7 @@ const parts = {
     const tables = [];
     const size = Math.ceil(events / 2);
     for (const organizations of [1, 300]) {
-      const rows = await benchArchive({ events: size, organizations, rounds: slowRounds });
+      const rows = await benchArchive({ events: size, organizations, rounds });
       tables.push({
         title: `Archive: ${size} events of ${organizations} organization(s) in ten days`,
         rows,
