@@ -231,8 +231,9 @@ export function createDelivery(options: DeliveryOptions) {
       const atDestination = opened.position && formatPosition(opened.position);
       // The choice counts for batches that were begun too: they are cut, named and written as this config says.
       const state = { ...readerState(), written: atDestination, layout: undefined, begun: undefined };
-      await reader.setBounds([], state);
+      // Together with the position: without it, `written` would let the sink go on from the old one.
       await reader.commit(to, state);
+      await reader.setBounds([]);
     } finally {
       await opened.close();
     }

@@ -5,6 +5,7 @@ import { createAlarms } from "../../src/core/alarms.ts";
 import { PausedError, RetryableError, TooLargeError } from "../../src/core/errors.ts";
 import type { JournalEvent } from "../../src/core/event.ts";
 import type { Format, FormatSettings } from "../../src/core/format.ts";
+import type { JournalReader } from "../../src/core/journal.ts";
 import { silentLog } from "../../src/core/log.ts";
 import { silentMetrics } from "../../src/core/metrics.ts";
 import { formatPosition } from "../../src/core/position.ts";
@@ -59,7 +60,7 @@ describe("R19 batches that were begun, when the sink is changed", () => {
   });
   afterEach(() => fixture.close());
 
-  async function start(life: Life): Promise<Delivery> {
+  async function start(life: Life, own?: JournalReader): Promise<Delivery> {
     const { type, fate, route = {}, layout, recordsMax = 10, lostAt = 2, format = "raw" } = life;
     const batches = came.get(type) ?? [];
     came.set(type, batches);
@@ -92,11 +93,16 @@ describe("R19 batches that were begun, when the sink is changed", () => {
         return { limits, write, writesMax: lostAt, close: async () => {}, ...(layout && { layout }) };
       },
     } as const;
-    const journal = fixture.reopen();
+    const journal = own === undefined ? fixture.reopen() : fixture.journal;
     return createDelivery({
       ...{ name: "sink", definition, config: life.config ?? {}, clock, log: silentLog },
       ...{ format: formatOf({ type: format }), formatting: { settings: settingsOf(format), formatOf } },
-      ...{ route, wants: filterOf(route), reader: await journal.reader("sink"), journal: journal.id },
+      ...{
+        route,
+        wants: filterOf(route),
+        reader: own ?? (await journal.reader("sink")),
+        journal: journal.id,
+      },
       ...{ alarms: createAlarms(clock, silentLog), metrics: silentMetrics, stdout: new PassThrough() },
       ...{ wake: createWake(clock), end: () => journal.end(), draining: () => true },
     });
@@ -203,6 +209,22 @@ describe("R19 batches that were begun, when the sink is changed", () => {
     bodies = [];
     await stepUntilIdle(delivery);
     expect(bodies[0]!.split(" ")).toHaveLength(3);
+    await delivery.close();
+  });
+
+  test("R20 the operator's choice and its position are one commit: what comes after it may fail", async () => {
+    await live({ type: "one", fate: "loses" });
+    const held = await reader();
+    const own = new Proxy(held, {
+      get: (target, key) =>
+        key === "setBounds"
+          ? () => Promise.reject(new Error("the process ends here"))
+          : Reflect.get(target, key, target),
+    });
+    const delivery = await start({ type: "one", fate: "takes" }, own);
+    await expect(delivery.resolve(resolutionOf("now"), never)).rejects.toThrow("ends here");
+    expect(held.position).toEqual(fixture.journal.end());
+    expect((await reader()).position).toEqual(fixture.journal.end());
     await delivery.close();
   });
 

@@ -37,7 +37,7 @@ export function reconcileFiles(model: LedgerModel, owner: Owner, directory: stri
   if (state === undefined ? model.sink !== owner.name && !isRenamed : state.ledger !== model.id) {
     throw new DecisionNeededError(
       `The directory ${directory} belongs to the sink "${model.sink}" of journal ${model.journal}.`,
-      [`give the sink "${owner.name}" a directory of its own`, ...renamedBack(model, owner)],
+      [...renamedBack(model, owner), `give the sink "${owner.name}" a directory of its own`],
     );
   }
   // All that an earlier journal held was committed here before its state was split or merged.
